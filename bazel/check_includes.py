@@ -270,6 +270,7 @@ SYSTEM = {
     ],
     "openssl/": [
         "client",
+        "server/collectives",
         "server/front",
         "server/peers",
         "server/sharing",
@@ -281,7 +282,7 @@ SYSTEM = {
     "fmt/": ["server/log"],
     "spdlog/": ["server/log"],
     "toml++/": ["server"],
-    "xxhash": ["server/collectives", "server/state"],
+    "xxhash": ["server/state"],
     "yaml-cpp/": ["server/tenancy"],
     "zip": ["client/files"],
 }

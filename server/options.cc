@@ -230,6 +230,11 @@ absl::Status ReadPeers(const Flags& flags, PeerOptions* peers) {
   }
   peers->listen = listeners->front().address;
   peers->address = flags.peer_address;
+  const std::string host = peers->listen.substr(0, peers->listen.rfind(':'));
+  if (peers->address.empty() && (host.empty() || host == "0.0.0.0" || host == "[::]")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--peer-listen=", peers->listen, " expects --peer-address, by which others reach it"));
+  }
   peers->peers = absl::StrSplit(flags.peers, ',', absl::SkipWhitespace());
   CHX_ASSIGN_OR_RETURN(peers->secret, ReadSecret("--peer-secret-file", flags.peer_secret_file));
   return absl::OkStatus();

@@ -256,7 +256,8 @@ def all_reduce(x: _Any, op: _Reduction = "sum", group: ProcessGroup | None = Non
 
     Args:
       x: an array, or a list of arrays, which takes one command.
-      op: "sum", "mean", "max", "min" or "prod", in the order of ranks and the array's dtype.
+      op: "sum", "mean", "max", "min" or "prod", in the array's dtype; in the order of ranks, or between
+        daemons in another one that is the same each time.
       group: the default one of the array's session if None.
 
     Returns:

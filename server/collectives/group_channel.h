@@ -20,10 +20,11 @@ class GroupChannel {
   explicit GroupChannel(int socket)
       : socket_(socket), in_(socket), out_(socket), reader_(&in_, kMaxMessage) {}
 
-  // False: the connection has ended. Waits where the other side does not read.
-  bool Send(const google::protobuf::MessageLite& message) {
+  // Does not wait: whoever does not read loses the connection. Called with locks that many need.
+  void Send(const google::protobuf::MessageLite& message) {
     const MutexLock lock(&mutex_);
-    return WriteFrame(&out_, FrameKind::kMessage, message, &buffer_);
+    const auto do_not_wait = [] { return false; };
+    if (!WriteFrame(&out_, FrameKind::kMessage, message, &buffer_, do_not_wait)) Cut();
   }
   template <typename Message>
   bool Receive(Message* message) {

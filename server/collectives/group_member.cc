@@ -11,8 +11,12 @@ namespace {
 // About what a rank costs: its share of the engine, and the name.
 constexpr int64_t kGroupBytes = 2048;
 
+// A group of several daemons has threads and connections, too.
+constexpr int64_t kRemoteGroupBytes = 256 << 10;
+
 // And a message, beside its elements.
 constexpr int64_t kMessageBytes = 512;
+constexpr int64_t kRemoteMessageBytes = 4096;
 
 }  // namespace
 
@@ -24,7 +28,9 @@ absl::Status GroupMember::Form(int64_t number, const GroupRequest& request) {
     return MemoryError("[join_group] a session is in at most ", kMaxGroups, " groups");
   }
   Group group;
-  CHX_ASSIGN_OR_RETURN(group.charge, MemoryCharge::Of(account_, kGroupBytes));
+  group.remote = !request.address.empty();
+  CHX_ASSIGN_OR_RETURN(group.charge,
+                       MemoryCharge::Of(account_, group.remote ? kRemoteGroupBytes : kGroupBytes));
   CHX_ASSIGN_OR_RETURN(group.engine, groups_.Form(tenant_, request));
   group.self.id = number;
   group.self.rank = static_cast<int>(request.rank);
@@ -58,8 +64,9 @@ void GroupMember::Break(absl::Span<const AttrValue> attrs, absl::string_view why
   if (it != joined_.end()) it->second.engine->Break(it->second.self.rank, why);
 }
 
-absl::Status GroupMember::Send(int rank, const CollectiveCall& call, CollectiveEngine* engine) {
-  int64_t bytes = kMessageBytes;
+absl::Status GroupMember::Send(int rank, bool remote, const CollectiveCall& call,
+                               CollectiveEngine* engine) {
+  int64_t bytes = remote ? kRemoteMessageBytes : kMessageBytes;
   for (const KernelTensor& x : call.inputs) bytes += x.size() * ItemSize(x.dtype);
   absl::StatusOr<MemoryCharge> charge = MemoryCharge::Of(account_, bytes);
   if (!charge.ok()) {
@@ -80,6 +87,7 @@ absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
   // The engine stays, whatever this rank does meanwhile.
   const std::shared_ptr<CollectiveEngine> engine = it->second.engine;
   const GroupAttr self = it->second.self;
+  const bool remote = it->second.remote;
   if (group.rank != self.rank || group.size != self.size) {
     return ValueError("[", call.op.name, "] expects rank ", self.rank, " of ", self.size,
                       ", as this session is in the group, got ", group.rank, " of ", group.size);
@@ -89,7 +97,7 @@ absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
   if (locate_ != nullptr) located.location = locate_(call.origin);
   switch (call.op.pattern->kind) {
     case CollectiveKind::kSend:
-      return Send(self.rank, located, engine.get());
+      return Send(self.rank, remote, located, engine.get());
     case CollectiveKind::kReceive:
       return engine->Receive(self.rank, located);
     case CollectiveKind::kAll:

@@ -51,10 +51,11 @@ class GroupMember final : public Collectives {
   struct Group {
     std::shared_ptr<CollectiveEngine> engine;
     GroupAttr self;
+    bool remote = false;  // other ranks may be of other daemons
     MemoryCharge charge;
   };
 
-  absl::Status Send(int rank, const CollectiveCall& call, CollectiveEngine* engine);
+  absl::Status Send(int rank, bool remote, const CollectiveCall& call, CollectiveEngine* engine);
 
   ProcessGroups& groups_;
   const std::string tenant_;

@@ -113,6 +113,13 @@ void MeetingPlace::Withdraw(int64_t rank, Member* member, Group* group) {
   if (++group->missing == group->of_rank.size()) ForgetForming(*group);
 }
 
+void MeetingPlace::LeaveIfWithoutRanks(Member* member, GroupPtr* group) {
+  if ((*group)->formed || (*group)->over || !member->ranks.empty()) return;
+  auto& members = (*group)->members;
+  members.erase(std::remove(members.begin(), members.end(), member), members.end());
+  *group = nullptr;
+}
+
 void MeetingPlace::Depart(Member* member, Group* group) {
   const std::vector<int> ranks = member->ranks;
   for (const int rank : ranks) Withdraw(rank, member, group);
@@ -133,9 +140,10 @@ void MeetingPlace::Serve(int socket) {
     if (request.has_join()) {
       Join(request.join(), &member, &group);
     } else if (group == nullptr) {
-      break;
+      continue;  // it has left it already
     } else if (request.has_withdraw()) {
       Withdraw(request.withdraw().rank(), &member, group.get());
+      LeaveIfWithoutRanks(&member, &group);
     } else if (request.has_give_up() && !group->formed && !group->over) {
       TellFailed(MakeError(ErrorKind::kTimeout,
                            absl::StrCat("[join_group] ", AbsentRanks(group->of_rank),

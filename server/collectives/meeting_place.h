@@ -44,6 +44,8 @@ class MeetingPlace {
   absl::Status Enter(const groups::Request::Join& join, Member* member, Group* group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Withdraw(int64_t rank, Member* member, Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Before it has formed; the member's next rank is of the group that forms then.
+  void LeaveIfWithoutRanks(Member* member, GroupPtr* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellFormed(Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellFailed(const absl::Status& why, Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All but the member.

@@ -52,6 +52,7 @@ void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels ke
   {
     const WaitScope others_compute;
     outcome = peers_->Run(meeting->calls, meeting->failed, kernels);
+    if (!outcome.broken.empty()) peers_->Abort();  // what is on its way has no place to go to
   }
   const MutexLock lock(&mutex_);
   exchanging_ = false;
@@ -75,31 +76,31 @@ absl::Status MemoryEngine::SendToPeer(int rank, const CollectiveCall& call, Memo
 }
 
 absl::Status MemoryEngine::ReceiveFromPeer(int rank, const CollectiveCall& call, PeerAttrs from) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const std::unique_ptr<PeerExchange::Receiving> receiving = peers_->BeginReceive(rank, from);
+  {
+    const MutexLock lock(&mutex_);
+    receiving_.push_back(receiving.get());
+  }
+  const auto patience = [&](PeerExchange::TimePoint began) {
+    const MutexLock lock(&mutex_);
+    if (WaitIsStopped()) {
+      BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+      peers_->Abort();
+    }
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        began + (broken_.empty() ? timeout_ : std::min(timeout_, kPatienceForLeftovers)) -
+        std::chrono::steady_clock::now());
+  };
   PeerOutcome outcome;
   {
     const WaitScope others_compute;
-    const MutexLock lock(&mutex_);
-    receiving_.push_back(receiving.get());
-    for (bool again = true; again;) {
-      auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now());
-      if (!broken_.empty()) patience = std::min(patience, kPatienceForLeftovers);
-      if (WaitIsStopped()) {
-        BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
-        peers_->Abort();
-      }
-      mutex_.Unlock();
-      outcome = peers_->Receive(call, std::max(patience, std::chrono::milliseconds(1)), &again,
-                                receiving.get());
-      mutex_.Lock();
-    }
-    receiving_.erase(std::find(receiving_.begin(), receiving_.end(), receiving.get()));
-    if (outcome.broken.empty()) return outcome.failed;
-    BreakForPeers(outcome.broken);
+    outcome = peers_->Receive(call, patience, receiving.get());
+    if (!outcome.broken.empty()) peers_->Abort();  // another message may have begun to come
   }
   const MutexLock lock(&mutex_);
+  receiving_.erase(std::find(receiving_.begin(), receiving_.end(), receiving.get()));
+  if (outcome.broken.empty()) return outcome.failed;
+  BreakForPeers(outcome.broken);
   return BrokenError(call);
 }
 

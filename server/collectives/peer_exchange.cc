@@ -1,7 +1,6 @@
 #include "server/collectives/peer_exchange.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <cstring>
@@ -33,11 +32,16 @@ std::string PeerExchange::CutIn(absl::string_view op, const std::string& why) {
   return absl::StrCat("the connection to other daemons was cut in ", op);
 }
 
-// What daemons compare before each collective.
+// What daemons compare before each collective: a hash that nobody can find a second call for, as
+// calls that differ would write beyond each other's arrays.
 struct PeerExchange::Header {
-  uint64_t key;           // of the call, and of where it is not to differ
+  uint8_t key[SHA256_DIGEST_LENGTH];
   uint32_t failure_kind;  // and 1; 0: none
-  uint32_t rank;          // whose call it is
+  uint32_t zero;
+
+  bool SameCall(const Header& other) const {
+    return std::equal(std::begin(key), std::end(key), std::begin(other.key));
+  }
 };
 
 // And what they say if that differs.
@@ -66,22 +70,27 @@ std::string PeerExchange::Gather(uint64_t slot, absl::string_view op, const T& o
     receives[daemon] = mesh_->Receive(daemon, slot, &(*all)[daemon], sizeof(T));
     sends.push_back(mesh_->Send(daemon, slot, &own, sizeof(T)));
   }
-  const auto began = std::chrono::steady_clock::now();
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  const auto left = [deadline] {
+    return std::max(std::chrono::milliseconds(1),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(
+                        deadline - std::chrono::steady_clock::now()));
+  };
   std::string why;
   std::vector<int> absent;
   for (size_t daemon = 0; daemon < receives.size(); ++daemon) {
     std::string failed;
     // After one that has failed the mesh is of no use, but says of others whether they have come.
-    if (receives[daemon] == nullptr || receives[daemon]->Wait(timeout_, &failed)) continue;
+    if (receives[daemon] == nullptr || receives[daemon]->Wait(left(), &failed)) continue;
     if (why.empty()) why = failed;
     absent.insert(absent.end(), layout_.ranks[daemon].begin(), layout_.ranks[daemon].end());
   }
   for (const auto& send : sends) {
-    if (why.empty()) send->Wait(timeout_, &why);
+    if (why.empty()) send->Wait(left(), &why);
   }
   if (why.empty()) return why;
   std::sort(absent.begin(), absent.end());
-  if (absent.empty() || std::chrono::steady_clock::now() - began < timeout_) {
+  if (absent.empty() || std::chrono::steady_clock::now() < deadline) {
     return CutIn(op, why);
   }
   return absl::StrCat(RanksText(absent), " did not come to ", op, " within ",
@@ -108,7 +117,7 @@ PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
   }
   std::vector<std::string> calls;
   for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
-    if (daemon > 0 && headers[daemon].key == headers[0].key) continue;
+    if (daemon > 0 && headers[daemon].SameCall(headers[0])) continue;
     texts[daemon].text[kTextBytes - 1] = '\0';
     calls.emplace_back(texts[daemon].text);
   }
@@ -121,18 +130,20 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   const CollectiveCall& own = *calls[rank];
   const std::string key = compared.ok() ? KeyOfCall(own) : "";
   Header header = {};
-  header.key = XXH3_64bits(key.data(), key.size());
+  SHA256(reinterpret_cast<const uint8_t*>(key.data()), key.size(), header.key);
   header.failure_kind = compared.ok() ? 0 : static_cast<uint32_t>(KindOf(compared)) + 1;
-  header.rank = static_cast<uint32_t>(rank);
   std::vector<Header> headers;
   std::string why = Gather(kHeaderSlot, own.op.name, header, &headers);
   if (!why.empty()) return {absl::OkStatus(), std::move(why)};
   const bool agree = std::all_of(headers.begin(), headers.end(), [&](const Header& other) {
-    return other.failure_kind == 0 && other.key == header.key;
+    return other.failure_kind == 0 && other.SameCall(header);
   });
   if (!agree) return Disagree(own, rank, headers, compared);
-  why = PeerWork(calls, layout_, mesh_.get(), timeout_, kernels).Run();
-  if (!why.empty()) {
+  PeerWork work(calls, layout_, mesh_.get(), timeout_, kernels);
+  why = work.Run();
+  if (!work.kernel_failed().ok()) {
+    why = absl::StrCat("rank ", rank, " has failed: ", work.kernel_failed().message());
+  } else if (!why.empty()) {
     why = CutIn(own.op.name, why);
   }
   return {absl::OkStatus(), std::move(why)};

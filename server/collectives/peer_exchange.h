@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "ops/collective.h"
@@ -40,12 +41,13 @@ class PeerExchange {
 
   // To a rank of another daemon; as CollectiveEngine::Send. An error: the group is broken.
   std::string Send(int rank, const CollectiveCall& call, MemoryCharge charge);
-  // From one, in two steps. `patience`: for there being anything. *again: Interrupt has been
-  // called, and Receive may be, again.
+  // From one, in two steps. `patience`: how long to wait, for a wait that began then; it is asked
+  // again after Interrupt.
   class Receiving;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  using Patience = absl::FunctionRef<std::chrono::milliseconds(TimePoint began)>;
   std::unique_ptr<Receiving> BeginReceive(int rank, PeerAttrs from);
-  PeerOutcome Receive(const CollectiveCall& call, std::chrono::milliseconds patience, bool* again,
-                      Receiving* receiving);
+  PeerOutcome Receive(const CollectiveCall& call, Patience patience, Receiving* receiving);
   // Whether other daemons may still fetch what was sent here.
   bool HasUnsent();
 
@@ -66,7 +68,7 @@ class PeerExchange {
   PeerOutcome Disagree(const CollectiveCall& own, int rank, const std::vector<Header>& headers,
                        const absl::Status& compared);
   PeerOutcome TakeElements(const CollectiveCall& call, const MessageHeader& header,
-                           Receiving* receiving);
+                           Patience patience, Receiving* receiving);
   // The sweeper's: frees what has been received, in the order in which it was sent.
   void Sweep();
 
@@ -91,11 +93,17 @@ class PeerExchange::Receiving {
 
  private:
   friend class PeerExchange;
+
+  void Begin(std::unique_ptr<MeshTransfer> transfer);
+  // Whether it has come; *why is empty if it has not come in time.
+  bool Wait(Patience patience, std::string* why);
+
   PeerAttrs from_;
   int rank_ = 0;
   uint64_t slot_ = 0;
   std::unique_ptr<MessageHeader> header_;
-  std::unique_ptr<MeshTransfer> transfer_;
+  Mutex mutex_;
+  std::unique_ptr<MeshTransfer> transfer_ ABSL_GUARDED_BY(mutex_);  // replaced by who waits alone
 };
 
 }  // namespace chx::server

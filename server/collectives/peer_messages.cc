@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -96,40 +97,64 @@ std::string PeerExchange::Send(int rank, const CollectiveCall& call, MemoryCharg
   }
   const MutexLock lock(&mutex_);
   sent_.push_back(std::move(sent));
-  if (!sweeper_.joinable()) sweeper_ = std::thread([this] { Sweep(); });
   changed_.notify_all();
+  if (sweeper_.joinable()) return "";
+  try {
+    sweeper_ = std::thread([this] { Sweep(); });
+  } catch (const std::system_error& error) {
+    return absl::StrCat("there is no thread for messages of rank ", rank, ": ", error.what());
+  }
   return "";
 }
 
 PeerExchange::Receiving::Receiving() : header_(new MessageHeader) {}
 PeerExchange::Receiving::~Receiving() = default;
 
-void PeerExchange::Receiving::Interrupt() { transfer_->Interrupt(); }
+void PeerExchange::Receiving::Interrupt() {
+  const MutexLock lock(&mutex_);
+  transfer_->Interrupt();
+}
+
+void PeerExchange::Receiving::Begin(std::unique_ptr<MeshTransfer> transfer) {
+  const MutexLock lock(&mutex_);
+  transfer_.swap(transfer);
+}
+
+bool PeerExchange::Receiving::Wait(Patience patience, std::string* why) {
+  const TimePoint began = std::chrono::steady_clock::now();
+  MeshTransfer* transfer = nullptr;
+  {
+    const MutexLock lock(&mutex_);
+    transfer = transfer_.get();
+  }
+  while (true) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    const std::chrono::milliseconds left = patience(began);
+    if (transfer->Wait(std::max(left, std::chrono::milliseconds(1)), why)) return true;
+    if (why->empty()) continue;  // it was interrupted
+    if (std::chrono::steady_clock::now() - now >= left) why->clear();
+    return false;
+  }
+}
 
 std::unique_ptr<PeerExchange::Receiving> PeerExchange::BeginReceive(int rank, PeerAttrs from) {
   auto receiving = std::make_unique<Receiving>();
   receiving->from_ = from;
   receiving->rank_ = rank;
   receiving->slot_ = SlotOf(from.peer, rank, from.tag);
-  receiving->transfer_ = mesh_->Receive(layout_.daemon_of[from.peer], receiving->slot_,
-                                        receiving->header_.get(), sizeof(MessageHeader));
+  receiving->Begin(mesh_->Receive(layout_.daemon_of[from.peer], receiving->slot_,
+                                  receiving->header_.get(), sizeof(MessageHeader)));
   return receiving;
 }
 
-PeerOutcome PeerExchange::Receive(const CollectiveCall& call, std::chrono::milliseconds patience,
-                                  bool* again, Receiving* receiving) {
-  const auto began = std::chrono::steady_clock::now();
+PeerOutcome PeerExchange::Receive(const CollectiveCall& call, Patience patience,
+                                  Receiving* receiving) {
   std::string why;
-  *again = false;
-  if (!receiving->transfer_->Wait(patience, &why)) {
-    *again = why.empty();
-    if (*again) return {};
-    if (std::chrono::steady_clock::now() - began < patience) {
-      return {absl::OkStatus(), CutIn(call.op.name, why)};
-    }
+  if (!receiving->Wait(patience, &why)) {
+    if (!why.empty()) return {absl::OkStatus(), CutIn(call.op.name, why)};
     return {absl::OkStatus(),
             absl::StrCat("rank ", receiving->from_.peer, " did not send to rank ", receiving->rank_,
-                         " within ", absl::FormatDuration(absl::FromChrono(patience)))};
+                         " within ", absl::FormatDuration(absl::FromChrono(timeout_)))};
   }
   MessageHeader& header = *receiving->header_;
   header.text[MessageHeader::kTextBytes - 1] = '\0';
@@ -138,11 +163,11 @@ PeerOutcome PeerExchange::Receive(const CollectiveCall& call, std::chrono::milli
             absl::StrCat("rank ", receiving->from_.peer,
                          " uses a tag that cannot be told from tag ", receiving->from_.tag)};
   }
-  return TakeElements(call, header, receiving);
+  return TakeElements(call, header, patience, receiving);
 }
 
 PeerOutcome PeerExchange::TakeElements(const CollectiveCall& call, const MessageHeader& header,
-                                       Receiving* receiving) {
+                                       Patience patience, Receiving* receiving) {
   const int peer = receiving->from_.peer;
   const std::string text = header.text;
   if (header.failure_kind != 0) {
@@ -173,10 +198,9 @@ PeerOutcome PeerExchange::TakeElements(const CollectiveCall& call, const Message
   for (int64_t begin = 0; begin < total; begin += kPieceBytes) {
     char* const place = wrong.ok() ? call.outputs[0].data + begin : scratch.get();
     const auto bytes = static_cast<size_t>(std::min(kPieceBytes, total - begin));
-    const auto transfer =
-        mesh_->Receive(layout_.daemon_of[peer], receiving->slot_ + 1, place, bytes);
+    receiving->Begin(mesh_->Receive(layout_.daemon_of[peer], receiving->slot_ + 1, place, bytes));
     std::string why;
-    if (transfer->Wait(timeout_, &why)) continue;
+    if (receiving->Wait(patience, &why)) continue;
     return {absl::OkStatus(), CutIn(call.op.name, why)};
   }
   return {std::move(wrong), ""};

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kBlockSlots = 1 << 8;
 // Transfers that are under way at once, at most, but for those of one move.
 constexpr size_t kMaxArrivals = 256;
+// What one transfer has, as each has the timeout to itself.
+constexpr int64_t kPiece = 16 << 20;
 // What a reduction to one rank takes beside the arrays.
 constexpr int64_t kScratchBytes = 4 << 20;
 
@@ -53,7 +55,7 @@ std::vector<char*> PeerWork::Destinations(size_t array, const CollectiveMove& mo
   return destinations;
 }
 
-std::string PeerWork::Settle(size_t array) {
+std::string PeerWork::Settle() {
   std::string failed;
   for (const Arrival& arrival : arrivals_) {
     std::string why;
@@ -61,35 +63,42 @@ std::string PeerWork::Settle(size_t array) {
       if (failed.empty()) failed = why.empty() ? "it was interrupted" : why;
       continue;
     }
-    for (char* copy : arrival.copies) {
-      std::memcpy(copy, arrival.data, static_cast<size_t>(BlockBytes(array)));
-    }
+    for (char* copy : arrival.copies) std::memcpy(copy, arrival.data, arrival.bytes);
   }
   arrivals_.clear();
   return failed;
 }
 
 void PeerWork::Move(size_t array, int64_t number, const CollectiveMove& move) {
-  const auto bytes = static_cast<size_t>(BlockBytes(array));
   const uint64_t slot = kBlockSlots + static_cast<uint64_t>(number);
   const std::vector<char*> here = Destinations(array, move);
   const int from = layout_.daemon_of[move.from];
-  if (from == layout_.self) {
-    const char* const data = In(array, move.from, move.from_block);
-    for (char* destination : here) std::memcpy(destination, data, bytes);
+  const bool own = from == layout_.self;
+  if (!own && here.empty()) return;
+  char* const source = own ? In(array, move.from, move.from_block) : nullptr;
+  const int64_t block = BlockBytes(array);
+  for (int64_t begin = 0; begin < block; begin += kPiece) {
+    const auto bytes = static_cast<size_t>(std::min(kPiece, block - begin));
+    if (!own) {
+      Arrival arrival = {
+          mesh_.Receive(from, slot, here[0] + begin, bytes), here[0] + begin, bytes, {}};
+      for (size_t i = 1; i < here.size(); ++i) arrival.copies.push_back(here[i] + begin);
+      arrivals_.push_back(std::move(arrival));
+      continue;
+    }
+    for (char* destination : here) std::memcpy(destination + begin, source + begin, bytes);
     for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
       if (daemon == layout_.self) continue;
       if (move.to != CollectiveMove::kEvery && layout_.daemon_of[move.to] != daemon) continue;
-      arrivals_.push_back({mesh_.Send(daemon, slot, data, bytes), nullptr, {}});
+      arrivals_.push_back({mesh_.Send(daemon, slot, source + begin, bytes), nullptr, bytes, {}});
     }
-  } else if (!here.empty()) {
-    arrivals_.push_back({mesh_.Receive(from, slot, here[0], bytes), here[0],
-                         std::vector<char*>(here.begin() + 1, here.end())});
   }
 }
 
 void PeerWork::Note(const absl::Status& status) {
-  if (kernel_failed_.ok()) kernel_failed_ = status;
+  if (status.ok() || !kernel_failed_.ok()) return;
+  kernel_failed_ = status;
+  mesh_.Abort();  // else others would take unfinished results for theirs
 }
 
 Mesh::Reduction PeerWork::Reduction(Dtype dtype) {
@@ -167,11 +176,10 @@ std::string PeerWork::Run() {
         why = ReduceToOne(array, move);
       }
       // By numbers of moves, so that all daemons wait for the same ones.
-      if (why.empty() && (i + 1) % kMaxArrivals == 0) why = Settle(array);
+      if (why.empty() && (i + 1) % kMaxArrivals == 0) why = Settle();
     }
-    if (why.empty()) why = Settle(array);
+    if (why.empty()) why = Settle();
   }
-  if (why.empty() && !kernel_failed_.ok()) why = std::string(kernel_failed_.message());
   return why;
 }
 

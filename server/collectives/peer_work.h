@@ -25,12 +25,15 @@ class PeerWork {
 
   // Empty, or what went wrong: then the daemons are out of step.
   std::string Run();
+  // Not OK: that was it.
+  const absl::Status& kernel_failed() const { return kernel_failed_; }
 
  private:
   // A transfer under way, and where else its elements go.
   struct Arrival {
     std::unique_ptr<MeshTransfer> transfer;
     const char* data = nullptr;  // null: it is sent
+    size_t bytes = 0;
     std::vector<char*> copies;
   };
 
@@ -43,7 +46,7 @@ class PeerWork {
 
   void Move(size_t array, int64_t number, const CollectiveMove& move);
   // Waits for the transfers so far, and finishes the moves.
-  std::string Settle(size_t array);
+  std::string Settle();
   std::string ReduceToAll(size_t array, const CollectiveMove& move);
   std::string ReduceToOne(size_t array, const CollectiveMove& move);
   // Elements [begin, begin + count) of this daemon's ranks, reduced: at `scratch`, or where they
@@ -51,7 +54,7 @@ class PeerWork {
   const char* ReduceOwn(size_t array, const CollectiveMove& move, int64_t begin, int64_t count,
                         char* scratch);
   Mesh::Reduction Reduction(Dtype dtype);
-  // Keeps the first error of a kernel.
+  // Keeps the first error of a kernel, which ends the exchange.
   void Note(const absl::Status& status);
 
   const std::vector<const CollectiveCall*>& calls_;

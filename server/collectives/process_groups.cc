@@ -71,7 +71,8 @@ absl::StatusOr<ProcessGroups::FormingPtr> ProcessGroups::Come(const Key& key,
 
 void ProcessGroups::Note(const std::shared_ptr<CollectiveEngine>& engine) {
   const auto useless = [&](const std::weak_ptr<CollectiveEngine>& other) {
-    return other.expired() || other.lock() == engine;
+    const bool same = !other.owner_before(engine) && !engine.owner_before(other);
+    return other.expired() || same;
   };
   engines_.erase(std::remove_if(engines_.begin(), engines_.end(), useless), engines_.end());
   engines_.push_back(engine);

@@ -1,6 +1,8 @@
 #include "server/collectives/remote_groups.h"
 
 #include <algorithm>
+#include <iterator>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,6 +17,10 @@ namespace {
 // For connections to other daemons, and for the meeting place's word on who is missing.
 constexpr std::chrono::milliseconds kConnectPatience(10000);
 constexpr std::chrono::milliseconds kAnswerPatience(2000);
+
+// Each has threads and connections.
+constexpr int kMaxGroupsOfTenant = 128;
+constexpr size_t kMaxGroupsOfDaemon = 512;
 
 groups::Request JoinRequest(const std::string& tenant, const std::string& address,
                             const GroupRequest& request) {
@@ -39,29 +45,53 @@ RemoteGroups::~RemoteGroups() {
   while (threads_ > 0) changed_.wait(mutex_);
 }
 
-RemoteGroups::FormingPtr RemoteGroups::Enter(const Key& key, const GroupRequest& request,
-                                             bool* first) {
+absl::StatusOr<RemoteGroups::FormingPtr> RemoteGroups::Enter(const Key& key,
+                                                             const GroupRequest& request) {
   const MutexLock lock(&mutex_);
-  ForgetKept();
   FormingPtr& entry = forming_[key];
-  *first = entry == nullptr;
-  if (*first) {
-    entry = std::make_shared<Forming>();
-    entry->key = key;
-    entry->name = request.name;
-    entry->size = static_cast<int>(request.size);
+  if (entry == nullptr) {
+    const absl::Status started = Begin(key, request, &entry);
+    if (!started.ok()) {
+      forming_.erase(key);
+      return started;
+    }
   }
   ++entry->waiting;
   return entry;
 }
 
-void RemoteGroups::Connect(const std::string& address, const FormingPtr& forming) {
-  absl::StatusOr<OwnedFd> socket = MakeError(ErrorKind::kConnection, "");
-  {
-    const WaitScope others_compute;
-    socket = network_.ConnectAboutGroups(
-        address, std::chrono::steady_clock::now() + std::min(timeout_, kConnectPatience));
+absl::Status RemoteGroups::Begin(const Key& key, const GroupRequest& request, FormingPtr* entry) {
+  int& of_tenant = groups_[std::get<0>(key)];
+  if (of_tenant >= kMaxGroupsOfTenant || threads_ >= kMaxGroupsOfDaemon) {
+    return MemoryError("[join_group] a daemon has at most ", kMaxGroupsOfDaemon,
+                       " groups with other daemons, and ", kMaxGroupsOfTenant, " of a tenant");
   }
+  auto forming = std::make_shared<Forming>();
+  forming->key = key;
+  forming->name = request.name;
+  forming->size = static_cast<int>(request.size);
+  try {
+    std::thread([this, forming]() mutable {
+      const std::string tenant = std::get<0>(forming->key);
+      Run(std::move(forming));
+      const MutexLock lock(&mutex_);
+      --threads_;
+      if (--groups_[tenant] == 0) groups_.erase(tenant);
+      changed_.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {
+    return MemoryError("[join_group] there is no thread for another group: ", error.what());
+  }
+  ++threads_;
+  ++of_tenant;
+  *entry = std::move(forming);
+  return absl::OkStatus();
+}
+
+void RemoteGroups::Run(FormingPtr forming) {
+  const std::string address = std::get<3>(forming->key);
+  absl::StatusOr<OwnedFd> socket = network_.ConnectAboutGroups(
+      address, std::chrono::steady_clock::now() + std::min(timeout_, kConnectPatience));
   if (!socket.ok()) {
     return End(MakeError(KindOf(socket.status()),
                          absl::StrCat("[join_group] cannot meet other daemons at ",
@@ -69,17 +99,13 @@ void RemoteGroups::Connect(const std::string& address, const FormingPtr& forming
                nullptr, forming.get());
   }
   auto link = std::make_shared<MemberLink>(std::move(*socket));
-  const MutexLock lock(&mutex_);
-  forming->link = link;
-  ++threads_;
-  // Copies that are not const: the thread gives them up.
-  std::thread([this, link = std::move(link), forming = FormingPtr(forming), address]() mutable {
-    Follow(std::move(link), std::move(forming), address);
-    const MutexLock thread_lock(&mutex_);
-    --threads_;
+  {
+    const MutexLock lock(&mutex_);
+    if (forming->over() || forming->waiting == 0) return;  // nobody waits any more
+    forming->link = link;
     changed_.notify_all();
-  }).detach();
-  changed_.notify_all();
+  }
+  Follow(std::move(link), std::move(forming), address);
 }
 
 void RemoteGroups::End(const absl::Status& failed, std::shared_ptr<MemoryEngine> engine,
@@ -89,29 +115,37 @@ void RemoteGroups::End(const absl::Status& failed, std::shared_ptr<MemoryEngine>
     forming->failed = failed;
     forming->engine = std::move(engine);
   }
-  const auto it = forming_.find(forming->key);
-  if (it != forming_.end() && it->second.get() == forming) forming_.erase(it);
-  changed_.notify_all();
+  Forget(*forming);
 }
 
-void RemoteGroups::Wait(const GroupRequest& request, const FormingPtr& forming) {
+void RemoteGroups::Wait(const std::string& tenant, const GroupRequest& request,
+                        const FormingPtr& forming) {
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
   auto deadline = std::chrono::steady_clock::now() + timeout_;
+  bool joined = false;
   for (bool given_up = false; !forming->over();) {
     groups::Request message;
     if (WaitIsStopped()) {
       // Its client may come back, as another session.
+      if (!joined) return;
       message.mutable_withdraw()->set_rank(request.rank);
       forming->link->channel().Send(message);
       return;
     }
-    if (std::chrono::steady_clock::now() < deadline) {
-      changed_.wait_until(mutex_, deadline);
+    if (!joined && forming->link != nullptr) {
+      joined = true;
+      forming->link->channel().Send(JoinRequest(tenant, network_.address(), request));
+    } else if (std::chrono::steady_clock::now() < deadline || forming->link == nullptr) {
+      // Connecting has a deadline of its own.
+      changed_.wait_until(mutex_, std::max(deadline, std::chrono::steady_clock::now() +
+                                                         std::chrono::milliseconds(100)));
     } else if (given_up) {
       forming->failed = MakeError(
           ErrorKind::kTimeout,
           absl::StrCat("[join_group] the daemon at ", request.address, " does not answer"));
+      forming->link->channel().Cut();
+      Forget(*forming);
     } else {
       given_up = true;
       message.mutable_give_up()->set_within(absl::FormatDuration(absl::FromChrono(timeout_)));
@@ -121,31 +155,27 @@ void RemoteGroups::Wait(const GroupRequest& request, const FormingPtr& forming) 
   }
 }
 
+void RemoteGroups::Forget(const Forming& forming) {
+  const auto it = forming_.find(forming.key);
+  if (it != forming_.end() && it->second.get() == &forming) forming_.erase(it);
+  changed_.notify_all();
+}
+
 void RemoteGroups::Leave(const FormingPtr& forming) {
   const MutexLock lock(&mutex_);
   if (--forming->waiting > 0) return;
   // Nobody is left to be a rank, or all have what they came for.
   if (!forming->over() && forming->link != nullptr) forming->link->channel().Cut();
-  const auto it = forming_.find(forming->key);
-  if (it != forming_.end() && it->second == forming) forming_.erase(it);
+  Forget(*forming);
 }
 
 absl::StatusOr<std::shared_ptr<CollectiveEngine>> RemoteGroups::Form(const std::string& tenant,
                                                                      const GroupRequest& request) {
   CHX_RETURN_IF_ERROR(network_.CheckMeetingPlace(request.address));
-  bool first = false;
-  const FormingPtr forming =
-      Enter(Key(tenant, request.name, request.secret, request.address), request, &first);
-  if (first) Connect(request.address, forming);
-  {
-    const WaitScope others_compute;
-    const MutexLock lock(&mutex_);
-    while (forming->link == nullptr && !forming->over()) changed_.wait(mutex_);
-    if (!forming->over()) {
-      forming->link->channel().Send(JoinRequest(tenant, network_.address(), request));
-    }
-  }
-  Wait(request, forming);
+  ForgetKept();
+  CHX_ASSIGN_OR_RETURN(const FormingPtr forming,
+                       Enter(Key(tenant, request.name, request.secret, request.address), request));
+  Wait(tenant, request, forming);
   std::shared_ptr<MemoryEngine> engine;
   absl::Status failed;
   {
@@ -160,8 +190,8 @@ absl::StatusOr<std::shared_ptr<CollectiveEngine>> RemoteGroups::Form(const std::
 }
 
 void RemoteGroups::WakeStopped() {
-  const MutexLock lock(&mutex_);
   ForgetKept();
+  const MutexLock lock(&mutex_);
   changed_.notify_all();
 }
 
@@ -252,7 +282,9 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
   bool valid = formed.group().size() == sizeof(GroupNumber);
   for (int i = 0; i < formed.daemons_size(); ++i) {
     const auto& daemon = formed.daemons(i);
-    if (daemon.address() == network_.address()) layout.self = i;
+    const bool self = daemon.address() == network_.address();
+    valid = valid && (!self || layout.self < 0);
+    if (self) layout.self = i;
     layout.addresses.push_back(daemon.address());
     layout.ranks.emplace_back(daemon.ranks().begin(), daemon.ranks().end());
     valid = valid && daemon.ranks_size() > 0;
@@ -283,14 +315,20 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
 
 void RemoteGroups::Keep(std::unique_ptr<PeerExchange> exchange) {
   const MutexLock lock(&mutex_);
-  ForgetKept();
   kept_.push_back({std::move(exchange), std::chrono::steady_clock::now() + timeout_});
 }
 
 void RemoteGroups::ForgetKept() {
+  std::list<Kept> ended;  // without the lock: it takes some time
   const auto now = std::chrono::steady_clock::now();
-  kept_.remove_if(
-      [now](const Kept& kept) { return kept.until < now || !kept.exchange->HasUnsent(); });
+  {
+    const MutexLock lock(&mutex_);
+    for (auto it = kept_.begin(); it != kept_.end();) {
+      const auto next = std::next(it);
+      if (it->until < now || !it->exchange->HasUnsent()) ended.splice(ended.end(), kept_, it);
+      it = next;
+    }
+  }
 }
 
 }  // namespace chx::server

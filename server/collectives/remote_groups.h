@@ -57,13 +57,18 @@ class RemoteGroups {
     Deadline until;
   };
 
-  FormingPtr Enter(const Key& key, const GroupRequest& request, bool* first);
-  void Connect(const std::string& address, const FormingPtr& forming);
+  absl::StatusOr<FormingPtr> Enter(const Key& key, const GroupRequest& request);
+  // With the thread that connects to the meeting place and follows what is said there.
+  absl::Status Begin(const Key& key, const GroupRequest& request, FormingPtr* entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until the group has formed or failed, or this rank is to stop.
-  void Wait(const GroupRequest& request, const FormingPtr& forming);
+  void Wait(const std::string& tenant, const GroupRequest& request, const FormingPtr& forming);
   void Leave(const FormingPtr& forming);
+  // The next one with that key is another group.
+  void Forget(const Forming& forming) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The thread's.
+  void Run(FormingPtr forming);
   void Follow(std::shared_ptr<MemberLink> link, FormingPtr forming, const std::string& address);
   void End(const absl::Status& failed, std::shared_ptr<MemoryEngine> engine, Forming* forming);
   absl::StatusOr<std::shared_ptr<MemoryEngine>> Build(const groups::Notice::Formed& formed,
@@ -71,7 +76,7 @@ class RemoteGroups {
                                                       const std::shared_ptr<MemberLink>& link);
   absl::StatusOr<std::vector<OwnedFd>> ConnectAll(const groups::Notice::Formed& formed, int self);
   void Keep(std::unique_ptr<PeerExchange> exchange);
-  void ForgetKept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetKept();
 
   PeerNetwork& network_;
   const MakeMesh make_mesh_;
@@ -79,7 +84,8 @@ class RemoteGroups {
   Mutex mutex_;
   CondVar changed_;
   std::map<Key, FormingPtr> forming_ ABSL_GUARDED_BY(mutex_);
-  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;                 // one for each group
+  std::map<std::string, int> groups_ ABSL_GUARDED_BY(mutex_);  // by tenant
   // Of groups that have ended here, with what others may still fetch.
   std::list<Kept> kept_ ABSL_GUARDED_BY(mutex_);
 };

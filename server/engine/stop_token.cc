@@ -1,5 +1,7 @@
 #include "server/engine/stop_token.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
@@ -93,12 +95,13 @@ StopScope::StopScope(const StopToken* token) : outer_(current) { current = token
 
 StopScope::~StopScope() { current = outer_; }
 
-WaitScope::WaitScope() {
-  if (current_yielder != nullptr) current_yielder->Leave();
+WaitScope::WaitScope() : yielder_(std::exchange(current_yielder, nullptr)) {
+  if (yielder_ != nullptr) yielder_->Leave();
 }
 
 WaitScope::~WaitScope() {
-  if (current_yielder != nullptr) current_yielder->Return();
+  if (yielder_ != nullptr) yielder_->Return();
+  current_yielder = yielder_;
 }
 
 bool WaitIsStopped() { return current != nullptr && current->Notice(); }

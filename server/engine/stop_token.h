@@ -114,13 +114,17 @@ class Yielder {
 void SetYielder(Yielder* yielder);
 
 // As long as it exists, the calling thread waits for what other sessions do: they have its turn to
-// compute, and the scope's end waits for the next one.
+// compute, and the scope's end waits for the next one. What it computes meanwhile has no turn, and
+// makes room for nobody.
 class WaitScope {
  public:
   WaitScope();
   ~WaitScope();
   WaitScope(const WaitScope&) = delete;
   WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+  Yielder* const yielder_;
 };
 // Whether a thread that waits so is to stop. As StopRequested, but it makes room for nobody: a lock
 // may be held.

@@ -31,8 +31,13 @@ std::string Caught(const Run& run) {
 
 class GlooTransfer final : public MeshTransfer {
  public:
-  GlooTransfer(std::unique_ptr<LinkedBuffer> buffer, bool sends)
-      : buffer_(std::move(buffer)), sends_(sends) {}
+  GlooTransfer(std::shared_ptr<LinkedContext> context, void* data, size_t bytes, bool sends)
+      : context_(std::move(context)),
+        buffer_(context_->createUnboundBuffer(data, bytes)),
+        sends_(sends) {}
+  ~GlooTransfer() override {
+    if (!done_) context_->Close();  // nobody takes what comes
+  }
 
   void Begin(int rank, uint64_t slot) {
     failed_ = Caught([&] {
@@ -44,13 +49,12 @@ class GlooTransfer final : public MeshTransfer {
     });
   }
   bool Wait(Milliseconds timeout, std::string* why) override {
-    bool done = false;
     *why = failed_;
     if (!why->empty()) return false;
     *why = Caught([&] {
-      done = sends_ ? buffer_->waitSend(nullptr, timeout) : buffer_->waitRecv(nullptr, timeout);
+      done_ = sends_ ? buffer_->waitSend(nullptr, timeout) : buffer_->waitRecv(nullptr, timeout);
     });
-    return done;
+    return done_;
   }
   void Interrupt() override {
     if (sends_) {
@@ -61,21 +65,20 @@ class GlooTransfer final : public MeshTransfer {
   }
 
  private:
-  const std::unique_ptr<LinkedBuffer> buffer_;
+  const std::shared_ptr<LinkedContext> context_;
+  const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   const bool sends_;
+  bool done_ = false;
   std::string failed_;
 };
 
-// Gloo's options want a type, of which only the size counts.
+// Gloo's options take pointers to values, of which only the size counts.
 template <typename Options>
-void SetArrays(LinkedContext* context, const void* in, void* out, size_t count, size_t item,
-               Options* options) {
+void SetArrays(const void* in, void* out, size_t count, size_t item, Options* options) {
   const auto set = [&](auto value) {
     using T = decltype(value);
-    if (in != out) {
-      options->template setInput<T>(context->NewBuffer(const_cast<void*>(in), count * item));
-    }
-    options->template setOutput<T>(context->NewBuffer(out, count * item));
+    if (in != out) options->setInput(static_cast<T*>(const_cast<void*>(in)), count);
+    options->setOutput(static_cast<T*>(out), count);
   };
   if (item == 1) return set(uint8_t{});
   if (item == 2) return set(uint16_t{});
@@ -86,14 +89,14 @@ void SetArrays(LinkedContext* context, const void* in, void* out, size_t count, 
 class GlooMesh final : public Mesh {
  public:
   explicit GlooMesh(std::shared_ptr<LinkedContext> context) : context_(std::move(context)) {}
-  ~GlooMesh() override { context_->Cut(); }
+  ~GlooMesh() override { context_->Close(); }
 
   std::string AllReduce(const void* in, void* out, size_t count, size_t item,
                         const Reduction& reduction, Milliseconds timeout) override {
-    return Caught([&] {
+    return Finish([&] {
       context_->BoundWaits(timeout);
       gloo::AllreduceOptions options(context_);
-      SetArrays(context_.get(), in, out, count, item, &options);
+      SetArrays(in, out, count, item, &options);
       options.setReduceFunction(reduction);
       options.setTimeout(timeout);
       gloo::allreduce(options);
@@ -102,10 +105,10 @@ class GlooMesh final : public Mesh {
 
   std::string Reduce(const void* in, void* out, size_t count, size_t item,
                      const Reduction& reduction, int root, Milliseconds timeout) override {
-    return Caught([&] {
+    return Finish([&] {
       context_->BoundWaits(timeout);
       gloo::ReduceOptions options(context_);
-      SetArrays(context_.get(), in, out, count, item, &options);
+      SetArrays(in, out, count, item, &options);
       options.setReduceFunction(reduction);
       options.setRoot(root);
       options.setTimeout(timeout);
@@ -125,9 +128,15 @@ class GlooMesh final : public Mesh {
   void Abort() override { context_->Cut(); }
 
  private:
+  template <typename Run>
+  std::string Finish(const Run& run) {
+    std::string why = Caught(run);
+    if (!why.empty()) context_->Close();
+    return why;
+  }
   std::unique_ptr<MeshTransfer> Begin(int rank, uint64_t slot, void* data, size_t bytes,
                                       bool sends) {
-    auto transfer = std::make_unique<GlooTransfer>(context_->NewBuffer(data, bytes), sends);
+    auto transfer = std::make_unique<GlooTransfer>(context_, data, bytes, sends);
     transfer->Begin(rank, slot);
     return transfer;
   }

@@ -89,17 +89,18 @@ void WaitUntilConnected(gloo::transport::Pair* pair) {
 LinkedContext::LinkedContext(int self, int size)
     : Context(self, size), links_(static_cast<size_t>(size)) {
   device_ = tcp::CreateDevice(tcp::attr(RandomLoopbackAddress().c_str()));
-  transportContext_ = device_->createContext(self, size);
+  tcp_ = device_->createContext(self, size);
+  transportContext_ = std::make_shared<LinkedTransport>(this, self, size);
   BoundWaits(kPatience);  // it has none at first, not even 0, and pairs take it for theirs
 }
 
 void LinkedContext::BoundWaits(std::chrono::milliseconds timeout) {
   setTimeout(timeout);
-  transportContext_->setTimeout(timeout);
+  tcp_->setTimeout(timeout);
 }
 
 void LinkedContext::Link(int rank, OwnedFd socket) {
-  const std::unique_ptr<gloo::transport::Pair>& pair = transportContext_->createPair(rank);
+  const std::unique_ptr<gloo::transport::Pair>& pair = tcp_->createPair(rank);
   const tcp::Address listening(pair->address().bytes());
   const OwnedFd first(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connect(first.get(), reinterpret_cast<const sockaddr*>(&listening.getSockaddr()),
@@ -129,8 +130,14 @@ void LinkedContext::Cut() {
   }
 }
 
-std::unique_ptr<LinkedBuffer> LinkedContext::NewBuffer(void* data, size_t bytes) {
-  return std::make_unique<LinkedBuffer>(this, createUnboundBuffer(data, bytes));
+void LinkedContext::Close() {
+  Cut();
+  closeConnections();
+}
+
+std::unique_ptr<gloo::transport::UnboundBuffer> LinkedTransport::createUnboundBuffer(void* data,
+                                                                                     size_t bytes) {
+  return std::make_unique<LinkedBuffer>(&context_, context_.tcp_->createUnboundBuffer(data, bytes));
 }
 
 LinkedBuffer::LinkedBuffer(LinkedContext* context,

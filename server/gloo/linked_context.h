@@ -2,12 +2,14 @@
 // whoever connects; here both sides of a connection have proved who they are before.
 //
 // Debian's libgloo-dev lacks a header without which tcp/pair.h cannot be included. So a pair gets
-// its connection by what is public: it listens at an address that nobody can guess, is connected to
-// from here, and then its descriptor is made to be the other connection.
+// its connection by what is public: it listens for some microseconds, at an address of this host's
+// that is drawn at random, is connected to from here, and then its descriptor is made to be the
+// other connection.
 #ifndef CHX_SERVER_GLOO_LINKED_CONTEXT_H_
 #define CHX_SERVER_GLOO_LINKED_CONTEXT_H_
 
 #include <gloo/context.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/owned_fd.h"
@@ -34,22 +37,44 @@ class LinkedContext final : public gloo::Context {
   // last Link.
   void Cut();
   bool is_cut() const { return cut_.load(); }
+  // Cuts them, and has the device look at them no more: for as long as a connection's data has no
+  // place to go to, it would look at nothing else. Waits for the device.
+  void Close();
   // What collectives wait without a timeout of their own.
   void BoundWaits(std::chrono::milliseconds timeout);
 
-  std::unique_ptr<LinkedBuffer> NewBuffer(void* data, size_t bytes);
-
  private:
   friend class LinkedBuffer;
+  friend class LinkedTransport;
 
+  std::shared_ptr<gloo::transport::Context> tcp_;
   std::vector<OwnedFd> links_;
   std::atomic<bool> cut_{false};
   std::mutex mutex_;
   std::set<LinkedBuffer*> buffers_;
 };
 
-// A buffer of Gloo's that Cut reaches. Gloo forgets whoever waits for a send, if the connection
-// fails while it begins to write.
+// All buffers of a LinkedContext, also those that Gloo's collectives make for themselves.
+class LinkedTransport final : public gloo::transport::Context {
+ public:
+  LinkedTransport(LinkedContext* context, int rank, int size)
+      : Context(rank, size), context_(*context) {}
+
+  std::unique_ptr<gloo::transport::Pair>& getPair(int rank) override {
+    return context_.tcp_->getPair(rank);
+  }
+  std::unique_ptr<gloo::transport::Pair>& createPair(int rank) override {
+    return context_.tcp_->createPair(rank);
+  }
+  std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
+                                                                      size_t bytes) override;
+
+ private:
+  LinkedContext& context_;
+};
+
+// A buffer of Gloo's that Cut reaches. Gloo forgets whoever waits for a transfer that has begun
+// when the connection fails.
 class LinkedBuffer final : public gloo::transport::UnboundBuffer {
  public:
   LinkedBuffer(LinkedContext* context, std::unique_ptr<gloo::transport::UnboundBuffer> buffer);

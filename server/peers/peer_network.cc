@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -22,8 +23,10 @@ namespace chx::server {
 namespace {
 
 // Strangers that may be connected at once, and for how long.
-constexpr size_t kMaxGreeting = 128;
+constexpr size_t kMaxGreeting = 256;
 constexpr std::chrono::seconds kPatience(5);
+// And daemons, for all groups that meet here.
+constexpr size_t kMaxThreads = 4096;
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
@@ -99,11 +102,17 @@ void PeerNetwork::Accept() {
       continue;
     }
     const MutexLock lock(&mutex_);
-    if (stopped_ || greeting_ >= kMaxGreeting) continue;
+    if (stopped_ || greeting_ >= kMaxGreeting || threads_ >= kMaxThreads) continue;
+    const int fd = socket.get();
+    try {
+      std::thread([this, fd] { Attend(OwnedFd(fd)); }).detach();
+    } catch (const std::system_error&) {
+      continue;  // no thread: it is refused
+    }
+    static_cast<void>(socket.Release());
     ++greeting_;
     ++threads_;
-    open_.push_back(socket.get());
-    std::thread([this, fd = socket.Release()] { Attend(OwnedFd(fd)); }).detach();
+    open_.push_back(fd);
   }
 }
 

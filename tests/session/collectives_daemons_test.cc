@@ -205,6 +205,22 @@ TEST_F(CollectivesDaemonsTest, Messages) {
   });
 }
 
+// Tags beyond 2^38 share places. Whoever mixes them ends its group, and nothing else.
+TEST_F(CollectivesDaemonsTest, TagsThatCannotBeToldApart) {
+  constexpr int64_t kTag = int64_t{1} << 38;
+  FormAcross({0, 1});
+  ranks_[0]->Call("send", 1, {ranks_[0]->New(Values(2000000, 1))}, {1, kTag});
+  ranks_[0]->Call("send", 1, {ranks_[0]->New({5})}, {1, 2 * kTag});
+  Rank& rank = *ranks_[1];
+  for (int i = 0; i < 2; ++i) {
+    const std::string error = rank.Error(rank.Call("recv", 1, {rank.New({0})}, {0, 2 * kTag}));
+    EXPECT_TRUE(StrContains(error, "cannot be told from tag 549755813888")) << error;
+  }
+  const std::string there =
+      ranks_[0]->Error(ranks_[0]->Call("all_reduce", 1, {ranks_[0]->New({1})}));
+  EXPECT_TRUE(StrContains(there, "form it again")) << there;
+}
+
 TEST_F(CollectivesDaemonsTest, WhatWasSentIsReceivedAfterItsSenderHasLeft) {
   FormAcross({0, 1});
   ranks_[0]->Call("send", 1, {ranks_[0]->New({5})}, {1, 0});
