@@ -134,7 +134,7 @@ def test_docker_stand_in_refuses_what_is_not_there(here):
 
 def test_systemd(here):
     """The unit's daemon starts, and asks for the token that openssl has made."""
-    status, output = here.run(block(DEPLOY, "openssl rand"))
+    status, output = here.run(block(DEPLOY, "openssl rand -hex 32 >/etc/chxd/token"))
     assert status == 0, output
     assert stat.S_IMODE(os.stat("/etc/chxd/token").st_mode) == 0o600
     assert health(here, SOCKET) == 0
