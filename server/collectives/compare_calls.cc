@@ -103,6 +103,7 @@ absl::Status CompareCalls(absl::string_view group, absl::Span<const CollectiveCa
   }
   if (different.size() < 2) return absl::OkStatus();
   std::vector<std::string> described;
+  described.reserve(different.size());
   for (const int rank : different) {
     // Of many, only how many there are.
     described.push_back(described.size() < kMaxNamed ? DescribeCall(rank, *calls[rank]) : "");

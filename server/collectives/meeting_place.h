@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/mutex.h"
 #include "server/collectives/group_channel.h"
 

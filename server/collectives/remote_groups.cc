@@ -304,6 +304,7 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
   }
   CHX_ASSIGN_OR_RETURN(std::vector<OwnedFd> sockets, ConnectAll(formed, layout.self));
   std::vector<int> descriptors;
+  descriptors.reserve(sockets.size());
   for (OwnedFd& socket : sockets) descriptors.push_back(socket.Release());
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Mesh> mesh, make_mesh_(layout.self, descriptors));
   auto exchange =

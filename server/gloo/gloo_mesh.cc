@@ -151,6 +151,7 @@ extern "C" Mesh* chx_make_mesh(int abi, int self, int size, const int* sockets,
   Mesh* mesh = nullptr;
   *error = Caught([&] {
     std::vector<OwnedFd> links;
+    links.reserve(static_cast<size_t>(size));
     for (int rank = 0; rank < size; ++rank) links.emplace_back(rank == self ? -1 : sockets[rank]);
     if (abi != kMeshAbi) throw std::runtime_error("it was made for another chxd than this one");
     auto context = std::make_shared<LinkedContext>(self, size);
