@@ -12,55 +12,13 @@ namespace {
 using absl::StrContains;
 using std::chrono::milliseconds;
 
-// Row `row` of rank `rank`: values that tell all of them apart.
-float Cell(int rank, int row) { return static_cast<float>(10 * (rank + 1) + row); }
-
 class CollectivesDaemonsTest : public DaemonsTest {};
 
 TEST_F(CollectivesDaemonsTest, EachGivesWhatItSays) {
   for (const std::vector<int>& places :
        {std::vector<int>{0}, {0, 0}, {0, 1}, {1, 0}, {0, 1, 2}, {0, 0, 1}, {1, 0, 1, 0}}) {
     FormAcross(places);
-    const auto size = static_cast<int>(places.size());
-    All([size](Rank& rank) {
-      const int self = rank.rank();
-      const bool root = self == size - 1;
-      Values rows;
-      Values column;
-      Values gathered;
-      float sum = 0;
-      for (int i = 0; i < size; ++i) {
-        rows.push_back(Cell(self, i));
-        column.push_back(Cell(i, self));
-        gathered.push_back(Cell(i, 0));
-        sum += Cell(i, 0);
-      }
-      const auto n = static_cast<float>(size);
-      const Handle x = rank.New({Cell(self, 0)});
-      const Handle many = rank.New(rows, {size, 1});
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x})), Values({sum}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {1})), Values({sum / n}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {2})), Values({Cell(size - 1, 0)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {3})), Values({Cell(0, 0)}));
-      const Handle first = rank.Call("all_reduce", 1, {x, many, x});
-      EXPECT_EQ(*rank.Read(first), Values({sum}));
-      EXPECT_EQ(*rank.Read(first + 2), Values({sum}));
-      const OpDef& reduce = *OpRegistry::Global().Find("reduce");
-      std::vector<int64_t> to_last(reduce.attrs.size() - 1, 0);
-      to_last[reduce.AttrIndex("root") - 1] = size - 1;
-      EXPECT_EQ(*rank.Read(rank.Call("reduce", 1, {x}, to_last)), root ? Values({sum}) : Values());
-      EXPECT_EQ(*rank.Read(rank.Call("broadcast", 1, {x}, {size - 1})),
-                Values({Cell(size - 1, 0)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_gather", 1, {x})), gathered);
-      EXPECT_EQ(*rank.Read(rank.Call("gather", 1, {x}, {size - 1})), root ? gathered : Values());
-      EXPECT_EQ(*rank.Read(rank.Call("scatter", 1, {root ? many : x}, {size - 1})),
-                Values({Cell(size - 1, self)}));
-      EXPECT_EQ(*rank.Read(rank.Call("reduce_scatter", 1, {many})),
-                Values({sum + n * static_cast<float>(self)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_to_all", 1, {many})), column);
-      const Handle none = rank.New({}, {0});
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {none})), Values());
-    });
+    All([size = static_cast<int>(places.size())](Rank& rank) { CheckEachCollective(rank, size); });
   }
 }
 
@@ -181,22 +139,22 @@ TEST_F(CollectivesDaemonsTest, Messages) {
     const int next = (self + 1) % 3;
     const int before = (self + 2) % 3;
     // All send first, with tags that cannot be told from sizes, and more than is sent at once.
-    const Handle x = rank.New({Cell(self, 0), Cell(self, 1)});
-    const Handle large = rank.New(Values(2000000, Cell(self, 2)));
+    const Handle x = rank.New({At(self, 0), At(self, 1)});
+    const Handle large = rank.New(Values(2000000, At(self, 2)));
     rank.Call("send", 1, {x}, {next, 7});
     rank.Call("send", 1, {large}, {next, 7});
-    rank.Call("send", 1, {rank.New({Cell(self, 3)})}, {next, -7});
+    rank.Call("send", 1, {rank.New({At(self, 3)})}, {next, -7});
     EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {rank.New({0})}, {before, -7})),
-              Values({Cell(before, 3)}));
+              Values({At(before, 3)}));
     EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {x}, {before, 7})),
-              Values({Cell(before, 0), Cell(before, 1)}));
+              Values({At(before, 0), At(before, 1)}));
     // Of another shape: it is an error, and the next one is received.
     const std::string error = rank.Error(rank.Call("recv", 1, {x}, {before, 7}));
     EXPECT_TRUE(StrContains(error, "float32(2000000,)")) << error;
     EXPECT_TRUE(StrContains(error, absl::StrCat("sent at rank ", before))) << error;
     rank.Call("send", 1, {x}, {next, 7});
     EXPECT_EQ(*rank.Read(rank.Call("recv", 1, {x}, {before, 7})),
-              Values({Cell(before, 0), Cell(before, 1)}));
+              Values({At(before, 0), At(before, 1)}));
     // An error is sent as what it is.
     const Handle wrong = rank.Call("matmul", 0, {x, rank.New({1, 2, 3})});
     rank.Call("send", 1, {wrong}, {next, 1});

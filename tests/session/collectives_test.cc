@@ -12,54 +12,12 @@ namespace {
 
 using absl::StrContains;
 
-// Row `row` of rank `rank`: values that tell all of them apart.
-float At(int rank, int row) { return static_cast<float>(10 * (rank + 1) + row); }
-
 class CollectivesTest : public RanksTest {};
 
 TEST_F(CollectivesTest, EachGivesWhatItSays) {
   for (int size : {1, 2, 3, 4}) {
     FormGroup(size);
-    All([size](Rank& rank) {
-      const int self = rank.rank();
-      const bool root = self == size - 1;
-      const float own = At(self, 0);
-      Values rows;
-      Values column;
-      Values gathered;
-      float sum = 0;
-      for (int i = 0; i < size; ++i) {
-        rows.push_back(At(self, i));
-        column.push_back(At(i, self));
-        gathered.push_back(At(i, 0));
-        sum += At(i, 0);
-      }
-      const Handle x = rank.New({own});
-      const Handle many = rank.New(rows, {size, 1});
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x})), Values({sum}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {1})),
-                Values({sum / static_cast<float>(size)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {2})), Values({At(size - 1, 0)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x}, {3})), Values({At(0, 0)}));
-      const Handle first = rank.Call("all_reduce", 1, {x, many, x});
-      EXPECT_EQ(*rank.Read(first), Values({sum}));
-      EXPECT_EQ(*rank.Read(first + 2), Values({sum}));
-      // Entries of these take `root` and `reduction` in the order of the table.
-      const OpDef& reduce = *OpRegistry::Global().Find("reduce");
-      std::vector<int64_t> to_last(reduce.attrs.size() - 1, 0);
-      to_last[reduce.AttrIndex("root") - 1] = size - 1;
-      EXPECT_EQ(*rank.Read(rank.Call("reduce", 1, {x}, to_last)), root ? Values({sum}) : Values());
-      EXPECT_EQ(*rank.Read(rank.Call("broadcast", 1, {x}, {size - 1})), Values({At(size - 1, 0)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_gather", 1, {x})), gathered);
-      EXPECT_EQ(*rank.Read(rank.Call("gather", 1, {x}, {size - 1})), root ? gathered : Values());
-      EXPECT_EQ(*rank.Read(rank.Call("scatter", 1, {root ? many : x}, {size - 1})),
-                Values({At(size - 1, self)}));
-      EXPECT_EQ(*rank.Read(rank.Call("reduce_scatter", 1, {many})),
-                Values({sum + static_cast<float>(size * self)}));
-      EXPECT_EQ(*rank.Read(rank.Call("all_to_all", 1, {many})), column);
-      const Handle none = rank.New({}, {0});
-      EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {none})), Values());
-    });
+    All([size](Rank& rank) { CheckEachCollective(rank, size); });
   }
 }
 
