@@ -2,7 +2,6 @@
 #ifndef CHX_SERVER_COLLECTIVES_GROUP_LAYOUT_H_
 #define CHX_SERVER_COLLECTIVES_GROUP_LAYOUT_H_
 
-#include <string>
 #include <vector>
 
 namespace chx::server {
@@ -12,7 +11,6 @@ struct GroupLayout {
   int self = 0;                         // this daemon
   std::vector<std::vector<int>> ranks;  // by daemon, ascending; none is empty
   std::vector<int> daemon_of;           // by rank
-  std::vector<std::string> addresses;   // by daemon
 
   int num_daemons() const { return static_cast<int>(ranks.size()); }
   int num_ranks() const { return static_cast<int>(daemon_of.size()); }

@@ -68,7 +68,6 @@ absl::Status RemoteGroups::Begin(const Key& key, const GroupRequest& request, Fo
   }
   auto forming = std::make_shared<Forming>();
   forming->key = key;
-  forming->name = request.name;
   forming->size = static_cast<int>(request.size);
   try {
     std::thread([this, forming]() mutable {
@@ -276,6 +275,7 @@ absl::StatusOr<std::vector<OwnedFd>> RemoteGroups::ConnectAll(const groups::Noti
 absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
     const groups::Notice::Formed& formed, const Forming& forming,
     const std::shared_ptr<MemberLink>& link) {
+  const std::string& name = std::get<1>(forming.key);
   GroupLayout layout;
   layout.self = -1;
   layout.daemon_of.assign(static_cast<size_t>(forming.size), -1);
@@ -285,7 +285,6 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
     const bool self = daemon.address() == network_.address();
     valid = valid && (!self || layout.self < 0);
     if (self) layout.self = i;
-    layout.addresses.push_back(daemon.address());
     layout.ranks.emplace_back(daemon.ranks().begin(), daemon.ranks().end());
     valid = valid && daemon.ranks_size() > 0;
     for (const int rank : daemon.ranks()) {
@@ -300,7 +299,7 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
                                   ", or one has changed its name: see --peer-address"));
   }
   if (layout.num_daemons() == 1) {
-    return std::make_shared<MemoryEngine>(forming.name, forming.size, timeout_);
+    return std::make_shared<MemoryEngine>(name, forming.size, timeout_);
   }
   CHX_ASSIGN_OR_RETURN(std::vector<OwnedFd> sockets, ConnectAll(formed, layout.self));
   std::vector<int> descriptors;
@@ -308,9 +307,9 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
   for (OwnedFd& socket : sockets) descriptors.push_back(socket.Release());
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Mesh> mesh, make_mesh_(layout.self, descriptors));
   auto exchange =
-      std::make_unique<PeerExchange>(forming.name, std::move(layout), std::move(mesh), timeout_);
+      std::make_unique<PeerExchange>(name, std::move(layout), std::move(mesh), timeout_);
   return std::make_shared<MemoryEngine>(
-      forming.name, timeout_, std::move(exchange), link,
+      name, timeout_, std::move(exchange), link,
       [this](std::unique_ptr<PeerExchange> kept) { Keep(std::move(kept)); });
 }
 

@@ -43,7 +43,6 @@ class RemoteGroups {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;  // and the address
   struct Forming {
     Key key;
-    std::string name;
     int size = 0;
     int waiting = 0;
     std::shared_ptr<MemberLink> link;  // null: not yet

@@ -350,8 +350,14 @@ def memory(seed, seconds):
         for n in range(6):
             size = (1 << 20, 1 << 12, 1)[n % 3]
             code = f"""
-                import chx
-                session = chx.connect({(world.daemon.unix, world.daemon.tcp)[n % 2]!r}, token={TOKEN!r})
+                import chx, time
+                address = {(world.daemon.unix, world.daemon.tcp)[n % 2]!r}
+                session = None
+                while session is None:
+                    try:
+                        session = chx.connect(address, token={TOKEN!r})
+                    except chx.OutOfMemoryError:  # the others were faster
+                        time.sleep(0.1)
                 held, refused = [], 0
                 while True:
                     try:
