@@ -105,7 +105,8 @@ uint16_t CommandQueue::Mode() {
 
 void CommandQueue::NoteStep(const Command& command) {
   if (std::holds_alternative<command::Backward>(command) ||
-      std::holds_alternative<command::Grad>(command)) {
+      std::holds_alternative<command::Grad>(command) ||
+      std::holds_alternative<command::ReduceBackward>(command)) {
     step_ends_.NoteBackward();
   } else if (std::holds_alternative<command::SetGrad>(command)) {
     step_ends_.NoteWrite();

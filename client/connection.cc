@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->knows_data_ = reply.knows_data();
   connection->knows_upload_parts_ = reply.knows_upload_parts();
   connection->knows_groups_ = reply.knows_groups();
+  connection->knows_reduce_backward_ = reply.knows_reduce_backward();
   connection->knows_published_programs_ = reply.knows_published_programs();
   connection->segments_ =
       SegmentMap::For(address, reply.session_id(), PeerOf(channel->socket().fd()));

@@ -110,6 +110,7 @@ class Connection {
   bool knows_upload_parts() const { return knows_upload_parts_; }
   bool knows_published_programs() const { return knows_published_programs_; }
   bool knows_groups() const { return knows_groups_; }
+  bool knows_reduce_backward() const { return knows_reduce_backward_; }
   const std::vector<std::string>& devices() const { return devices_; }
   size_t max_inline_bytes() const { return limits_.max_inline_bytes(); }
   uint64_t session_memory_bytes() const { return limits_.session_memory_bytes(); }
@@ -211,6 +212,7 @@ class Connection {
   bool knows_upload_parts_ = false;
   bool knows_published_programs_ = false;
   bool knows_groups_ = false;
+  bool knows_reduce_backward_ = false;
   std::unique_ptr<SegmentMap> segments_;
   v1::Limits limits_;
   bool keeps_names_ = false;

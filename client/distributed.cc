@@ -1,6 +1,7 @@
 #include "client/distributed.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "client/command_queue.h"
 #include "client/connection.h"
+#include "client/gradients.h"
 #include "client/ops.h"
 #include "ops/error.h"
 
@@ -129,5 +131,17 @@ absl::Status ProcessGroup::Barrier() const {
 }
 
 absl::Status ProcessGroup::Leave() const { return internal::LeaveGroup(*session_, number_); }
+
+uint64_t internal::NewReducer() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+absl::Status GradientReducer::Backward(absl::Span<const Array> losses,
+                                       const BackwardArgs& args) const {
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> outputs, internal::BodiesOf(losses));
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> parameters, internal::BodiesOf(parameters_));
+  return group_.session().gradients().ReduceBackward(outputs, parameters, group_, reduction_, args);
+}
 
 }  // namespace chx

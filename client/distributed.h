@@ -9,12 +9,15 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/ref.h"
+#include "client/array.h"
 #include "client/session.h"
 #include "ops/attr.h"
 
@@ -50,6 +53,7 @@ class ProcessGroup {
   const std::string& name() const { return options_.name; }
   int rank() const { return static_cast<int>(options_.rank); }
   int size() const { return static_cast<int>(options_.size); }
+  Session& session() const { return *session_; }
   // The daemon's name for it.
   int64_t number() const { return number_; }
   // The group as collectives take it.
@@ -71,6 +75,43 @@ class ProcessGroup {
   Ref<Session> session_;
   GroupOptions options_;
   int64_t number_ = 0;
+};
+
+namespace internal {
+
+// A number that no other reducer of this process has.
+uint64_t NewReducer();
+
+}  // namespace internal
+
+// A backward pass of each rank, whose gradients the ranks reduce while they compute them:
+//
+//   const chx::GradientReducer reducer(*group, {w1, b1, w2, b2});
+//   absl::Status status = reducer.Backward(loss);  // then w1.Grad() is the mean of all ranks'
+//
+// All ranks give the same parameters, in the order in which the model uses them.
+class GradientReducer {
+ public:
+  // The parameters require gradients in the graph of the passes.
+  GradientReducer(ProcessGroup group, std::vector<Array> parameters,
+                  GradientReduction reduction = {})
+      : group_(std::move(group)),
+        parameters_(std::move(parameters)),
+        reduction_(reduction) {
+    reduction_.reducer = internal::NewReducer();
+  }
+
+  // Each parameter's gradient is increased by what the ranks have computed together, by zeros where
+  // no loss depends on it; those of other arrays by this rank's. Every rank has to call it.
+  absl::Status Backward(absl::Span<const Array> losses, const BackwardArgs& args = {}) const;
+  absl::Status Backward(const Array& loss, const BackwardArgs& args = {}) const {
+    return Backward(absl::MakeConstSpan(&loss, 1), args);
+  }
+
+ private:
+  ProcessGroup group_;
+  std::vector<Array> parameters_;
+  GradientReduction reduction_;
 };
 
 namespace internal {

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "client/backward_pass_driver.h"
 #include "client/call_log.h"
+#include "client/connection.h"
 #include "client/exports.h"
 #include "client/programs.h"
 #include "client/session.h"
@@ -164,40 +165,109 @@ void Gradients::UpdateMemberships(const std::vector<GraphNode*>& outputs,
   }
 }
 
-absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
-                                 bool* flush_due) {
-  if (flush_due != nullptr) *flush_due = false;
-  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
-                       StartPass("backward", outputs, args.id));
-  if (nodes.empty()) return absl::OkStatus();
+template <typename PassCommand>
+absl::StatusOr<bool> Gradients::RunPass(PassCommand command, const std::vector<GraphNode*>& nodes,
+                                        const BackwardArgs& args) {
   const Reachable reachable = FindReachable(nodes);
   const bool may_call = MayCallFunctions(reachable);
   if (may_call) CHX_RETURN_IF_ERROR(CheckNotRecorded(queue_));
   session_.programs().NoteGradients();
   const bool in_graph = IsRecorded(nodes, args);
   if (in_graph) functions_.ExpectHiddenGraphs();
-  command::Backward command = BackwardCommand(nodes, args);
   if (may_call) {
     absl::Status driven = BackwardPassDriver(&session_, args).Run(std::move(command));
     // How far an interrupted pass has come only the daemon knows.
     if (driven.ok() || Interruption::Is(driven)) {
       UpdateMemberships(nodes, reachable, args.id, in_graph);
     }
-    return driven;
+    if (!driven.ok()) return driven;
+    return false;
   }
   UpdateMemberships(nodes, reachable, args.id, in_graph);
-  bool due = false;
-  {
-    MutexLock lock(&queue_.mutex());
-    command.location = queue_.Location();
-    command.mode = queue_.Mode();
-    queue_.Append(std::move(command));
-    due = queue_.Due();
-  }
+  MutexLock lock(&queue_.mutex());
+  command.location = queue_.Location();
+  command.mode = queue_.Mode();
+  queue_.Append(std::move(command));
+  return queue_.Due();
+}
+
+absl::Status Gradients::Flush(bool due, bool* flush_due) {
   if (session_.exports().any()) return session_.exports().Synchronize();
   if (flush_due == nullptr) return due ? queue_.FlushDue() : absl::OkStatus();
   *flush_due = due;
   return absl::OkStatus();
+}
+
+absl::Status Gradients::Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
+                                 bool* flush_due) {
+  if (flush_due != nullptr) *flush_due = false;
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
+                       StartPass("backward", outputs, args.id));
+  if (nodes.empty()) return absl::OkStatus();
+  command::Backward command = BackwardCommand(nodes, args);
+  CHX_ASSIGN_OR_RETURN(const bool due, RunPass(std::move(command), nodes, args));
+  return Flush(due, flush_due);
+}
+
+absl::Status Gradients::CheckParameters(absl::Span<ArrayBody* const> parameters, BackpropId id) {
+  CHX_RETURN_IF_ERROR(CheckCount("backward", "parameters", parameters.size()));
+  for (ArrayBody* parameter : parameters) {
+    CHX_RETURN_IF_ERROR(session_.CheckOwn("backward", parameter));
+    CHX_RETURN_IF_ERROR(graphs_.Resolve(parameter));
+    const GraphMembership* const membership = parameter->MembershipIn(id);
+    if (membership == nullptr || !membership->node->grad_required) {
+      return GradientError("[backward] expects parameters that require a gradient, got ",
+                           parameter->spec.ToString(), ": call require_grad() first");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Gradients::ReduceBackward(absl::Span<ArrayBody* const> outputs,
+                                       absl::Span<ArrayBody* const> parameters, const Ints& group,
+                                       const GradientReduction& reduction, const BackwardArgs& args,
+                                       bool* flush_due) {
+  if (flush_due != nullptr) *flush_due = false;
+  if (args.enable_double_backprop) {
+    return ValueError("[backward] cannot reduce gradients that are differentiated again");
+  }
+  if (queue_.Records()) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     "[jit] cannot record a backward pass whose gradients are reduced meanwhile: "
+                     "call it outside of the function, or all_reduce after backward");
+  }
+  if (!session_.connection().knows_reduce_backward()) {
+    return MakeError(ErrorKind::kNotImplemented,
+                     "[backward] the daemon is older: it does not reduce gradients meanwhile");
+  }
+  CHX_RETURN_IF_ERROR(CheckParameters(parameters, args.id));
+  if (parameters.empty() || group.size() != 3) {
+    return ValueError("[backward] expects a group, and parameters to reduce");
+  }
+  CHX_ASSIGN_OR_RETURN(const std::vector<GraphNode*> nodes,
+                       StartPass("backward", outputs, args.id));
+  command::ReduceBackward command;
+  command.backprop_id = args.id;
+  command.loss_scale = args.loss_scale;
+  command.delayed = reduction.delayed;
+  command.reducer = reduction.reducer;
+  command.bucket_bytes = reduction.bucket_bytes;
+  if (reduction.dtype.has_value()) command.dtype = static_cast<int64_t>(*reduction.dtype);
+  command.group = group[0];
+  command.rank = group[1];
+  command.size = group[2];
+  command.reduction = reduction.reduction;
+  for (const GraphNode* node : nodes) command.outputs.push_back(node->owner->handle);
+  for (const ArrayBody* parameter : parameters) command.parameters.push_back(parameter->handle);
+  CHX_ASSIGN_OR_RETURN(const bool due, RunPass(std::move(command), nodes, args));
+  for (ArrayBody* parameter : parameters) {
+    GraphMembership* const membership = parameter->MembershipIn(args.id);
+    membership->has_grad = true;
+    membership->grad = nullptr;
+    membership->grad_graphs_unknown = false;
+    membership->grad_version = backprop_ids_.GradVersion(args.id);
+  }
+  return Flush(due, flush_due);
 }
 
 absl::Status Gradients::CheckGradArguments(absl::Span<ArrayBody* const> outputs,

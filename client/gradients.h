@@ -32,6 +32,12 @@ class Gradients {
   // Commands that have become due are sent, or, with `flush_due`, left to the caller to FlushDue.
   absl::Status Backward(absl::Span<ArrayBody* const> outputs, const BackwardArgs& args,
                         bool* flush_due = nullptr);
+  // Backward, but each of these parameters, which require a gradient, gets what the ranks of the
+  // group have computed together.
+  absl::Status ReduceBackward(absl::Span<ArrayBody* const> outputs,
+                              absl::Span<ArrayBody* const> parameters, const Ints& group,
+                              const GradientReduction& reduction, const BackwardArgs& args,
+                              bool* flush_due = nullptr);
   // Null entries: not reachable. A null or missing output grad stands for ones.
   absl::StatusOr<std::vector<ArrayPtr>> Grad(absl::Span<ArrayBody* const> outputs,
                                              absl::Span<ArrayBody* const> inputs,
@@ -48,6 +54,11 @@ class Gradients {
   absl::StatusOr<std::vector<GraphNode*>> StartPass(absl::string_view op,
                                                     absl::Span<ArrayBody* const> outputs,
                                                     BackpropId id);
+  // The rest of Backward, where these are the outputs' nodes; true: the queue is due.
+  template <typename PassCommand>
+  absl::StatusOr<bool> RunPass(PassCommand command, const std::vector<GraphNode*>& nodes,
+                               const BackwardArgs& args);
+  absl::Status Flush(bool due, bool* flush_due);
   // Whether the pass may be recorded, so that its gradients are in graphs.
   bool IsRecorded(const std::vector<GraphNode*>& nodes, const BackwardArgs& args) const;
   bool MayCallFunctions(const Reachable& reachable) const;
@@ -56,6 +67,7 @@ class Gradients {
                          BackpropId id, bool in_graph);
   // Makes membership->has_grad valid: asks the daemon if only the daemon knows.
   absl::Status RefreshGrad(ArrayBody* array, GraphMembership* membership);
+  absl::Status CheckParameters(absl::Span<ArrayBody* const> parameters, BackpropId id);
   absl::Status CheckGradArguments(absl::Span<ArrayBody* const> outputs,
                                   absl::Span<ArrayBody* const> inputs,
                                   absl::Span<ArrayBody* const> output_grads);

@@ -31,7 +31,8 @@ using CommandVariant = std::variant<
     command::SaveArrays, command::QuerySaved, command::LoadSaved, command::ForgetSaved,
     command::NoteGenerator, command::BeginProgram, command::EndProgram, command::RunProgram,
     command::ReleaseProgram, command::HoldArray, command::ExplainProgram, command::PublishProgram,
-    command::OpenPrograms, command::UploadPart, command::JoinGroup, command::LeaveGroup>;
+    command::OpenPrograms, command::UploadPart, command::JoinGroup, command::LeaveGroup,
+    command::ReduceBackward>;
 inline constexpr size_t kNumCommandKinds = std::variant_size_v<CommandVariant>;
 
 // A command of any kind: a CommandVariant whose copies, moves and end are compiled once. In each

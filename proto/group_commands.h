@@ -30,6 +30,29 @@ struct LeaveGroup {
   CHX_COMMAND("leave_group", group)
 };
 
+// Backward, for which the ranks of a group reduce the gradients of `parameters` while they compute
+// them. Each of these gets the ranks' gradients, and zeros where there is none; where `delayed`,
+// those of the pass before of the group, if that was of the same reducer, else zeros.
+struct ReduceBackward {
+  uint64_t request_id = 0;  // as Backward's
+  BackpropId backprop_id = 0;
+  uint16_t mode = 0;
+  uint32_t location = 0;
+  double loss_scale = 1.0;
+  bool delayed = false;
+  uint64_t reducer = 0;      // a number that the client has given to whoever reduces
+  int64_t bucket_bytes = 0;  // of the arrays that one collective reduces, about
+  int64_t dtype = -1;        // the Dtype that gradients are exchanged in; -1: their own
+  int64_t group = 0;
+  int64_t rank = 0;
+  int64_t size = 0;
+  int64_t reduction = 0;  // as all_reduce's
+  Handles outputs;
+  Handles parameters;
+  CHX_COMMAND("reduce_backward", request_id, backprop_id, mode, location, loss_scale, delayed,
+              reducer, bucket_bytes, dtype, group, rank, size, reduction, outputs, parameters)
+};
+
 }  // namespace chx::command
 
 #endif  // CHX_PROTO_GROUP_COMMANDS_H_

@@ -20,6 +20,7 @@ from typing import Any as _Any, Literal as _Literal
 
 from chx import _core
 from chx._core import ndarray as _ndarray
+from chx._gradient_reducer import GradientReducer as GradientReducer
 from chx._runtime.connection import connect_default as _connect_default
 from chx._runtime.session import Session as _Session
 

@@ -54,6 +54,52 @@ PyObject* LeaveGroupFunction(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// _new_reducer() -> number
+PyObject* NewReducerFunction(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(internal::NewReducer());
+}
+
+// _reduce_backward(outputs, parameters, group, reducer, op, dtype, bucket_bytes, delayed,
+// backprop_id, loss_scale)
+PyObject* ReduceBackward(PyObject*, PyObject* args) {
+  PyObject *outputs = nullptr, *parameters = nullptr, *group_object = nullptr, *dtype = nullptr,
+           *id = nullptr;
+  unsigned long long reducer = 0;  // NOLINT(runtime/int): the format's
+  long long op = 0;                // NOLINT(runtime/int): the format's
+  long long bucket_bytes = 0;      // NOLINT(runtime/int): the format's
+  int delayed = 0;
+  BackwardArgs options;
+  GradientReduction reduction;
+  Arrays losses, arrays;
+  Ints group;
+  if (!PyArg_ParseTuple(args, "OOOKLOLpOd", &outputs, &parameters, &group_object, &reducer, &op,
+                        &dtype, &bucket_bytes, &delayed, &id, &options.loss_scale) ||
+      !ToInts(group_object, &group) || !ToBackpropId(id, &options.id) ||
+      !ToArrays(outputs, false, &losses) || !ToArrays(parameters, false, &arrays)) {
+    return nullptr;
+  }
+  if (dtype != Py_None) {
+    reduction.dtype.emplace();
+    if (!ToDtype(dtype, &*reduction.dtype)) return nullptr;
+  }
+  if (losses.bodies.empty()) Py_RETURN_NONE;
+  reduction.reducer = reducer;
+  reduction.reduction = op;
+  reduction.bucket_bytes = bucket_bytes;
+  reduction.delayed = delayed != 0;
+  SetCallerLocation();
+  Session* const session = losses.bodies[0]->session.get();
+  bool flush_due = false;
+  absl::Status status = session->gradients().ReduceBackward(losses.bodies, arrays.bodies, group,
+                                                            reduction, options, &flush_due);
+  if (status.ok() && flush_due) {
+    const WithoutGil nogil;
+    status = session->FlushDue();
+  }
+  if (!status.ok()) return RaiseFromBackward(status, session);
+  Py_RETURN_NONE;
+}
+
 // _is_group_in_environment() -> bool
 PyObject* IsGroupInEnvironment(PyObject*, PyObject*) {
   return PyBool_FromLong(GroupOptions::AreInEnvironment() ? 1 : 0);
@@ -74,6 +120,8 @@ PyObject* GroupFromEnvironment(PyObject*, PyObject*) {
 PyMethodDef distributed_functions[] = {
     {"_join_group", JoinGroupFunction, METH_VARARGS, nullptr},
     {"_leave_group", LeaveGroupFunction, METH_VARARGS, nullptr},
+    {"_new_reducer", NewReducerFunction, METH_NOARGS, nullptr},
+    {"_reduce_backward", ReduceBackward, METH_VARARGS, nullptr},
     {"_group_from_environment", GroupFromEnvironment, METH_NOARGS, nullptr},
     {"_is_group_in_environment", IsGroupInEnvironment, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -1,5 +1,6 @@
 #include "server/autograd/backward.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/error.h"
@@ -73,6 +74,19 @@ absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Backward(Runtime& runtime,
   return backprop;
 }
 
+absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Backward(
+    Runtime& runtime, absl::Span<Variable* const> outputs, const BackwardOptions& options,
+    const RecordMode& mode, std::unique_ptr<GradientReducer> reducer) {
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Backprop> backprop,
+                       Backward(runtime, outputs, options, mode));
+  const absl::Span<const Ref<ArrayNode>> parameters = reducer->parameters();
+  backprop->reduced_.assign(parameters.begin(), parameters.end());
+  CHX_RETURN_IF_ERROR(
+      backprop->pass_.Watch(NodesOf(outputs, options.id), parameters, reducer.get()));
+  backprop->reducer_ = std::move(reducer);
+  return backprop;
+}
+
 absl::StatusOr<std::unique_ptr<Backprop>> Backprop::Grad(Runtime& runtime,
                                                          absl::Span<Variable* const> outputs,
                                                          absl::Span<Variable* const> inputs,
@@ -112,16 +126,54 @@ absl::StatusOr<std::vector<absl::optional<Variable>>> Backprop::Finish() {
   return std::vector<absl::optional<Variable>>();
 }
 
+absl::Status Backprop::Delay(std::unique_ptr<GradientReducer>* before) {
+  CHX_RETURN_IF_ERROR(reducer_->StartRest(&pass_));
+  std::swap(reducer_, *before);
+  if (reducer_ == nullptr) return absl::OkStatus();
+  if (reducer_->number() != (*before)->number()) {
+    const std::unique_ptr<GradientReducer> other = std::move(reducer_);
+    return other->Wait().status();
+  }
+  const absl::Span<const Ref<ArrayNode>> parameters = reducer_->parameters();
+  const bool same = std::equal(parameters.begin(), parameters.end(), reduced_.begin(),
+                               reduced_.end(), [](const auto& a, const auto& b) {
+                                 return a->spec.shape == b->spec.shape &&
+                                        a->spec.dtype == b->spec.dtype &&
+                                        a->spec.device == b->spec.device;
+                               });
+  if (same) return absl::OkStatus();
+  return ValueError("[backward] expects parameters like those of the delayed reduction before, of ",
+                    parameters.size(), " arrays");
+}
+
+absl::Status Backprop::AddReduced() {
+  std::vector<Variable> reduced(reduced_.size());
+  if (reducer_ != nullptr) {
+    if (!reducer_->delayed()) CHX_RETURN_IF_ERROR(reducer_->StartRest(&pass_));
+    CHX_ASSIGN_OR_RETURN(reduced, reducer_->Wait());
+  }
+  for (size_t i = 0; i < reduced_.size(); ++i) {
+    ArrayNode* const node = reduced_[i].get();
+    if (!reduced[i].array.valid()) {
+      CHX_ASSIGN_OR_RETURN(reduced[i], pass_.Full(node->spec, 0));
+    }
+    CHX_ASSIGN_OR_RETURN(Variable unscaled, Unscale(runtime_, std::exchange(reduced[i], Variable()),
+                                                    options_.loss_scale, pass_.mode()));
+    CHX_RETURN_IF_ERROR(AddToLeaf(runtime_, node, std::move(unscaled), pass_.mode()));
+  }
+  return absl::OkStatus();
+}
+
 // Only now are leaves touched, so that an error leaves them as they were. An output that started
 // from its own gradient does not add it to itself.
 absl::Status Backprop::FinishBackward() {
-  const absl::flat_hash_set<const ArrayNode*> started = [this] {
-    absl::flat_hash_set<const ArrayNode*> set;
-    for (const Ref<ArrayNode>& node : started_) set.insert(node.get());
-    return set;
-  }();
+  absl::flat_hash_set<const ArrayNode*> apart;
+  for (const auto* nodes : {&started_, &reduced_}) {
+    for (const Ref<ArrayNode>& node : *nodes) apart.insert(node.get());
+  }
+  CHX_RETURN_IF_ERROR(AddReduced());
   return pass_.ForEach([&](ArrayNode* node, Variable* grad) -> absl::Status {
-    if (!node->grad_required || node->handles == 0 || started.contains(node)) {
+    if (!node->grad_required || node->handles == 0 || apart.contains(node)) {
       return absl::OkStatus();
     }
     CHX_ASSIGN_OR_RETURN(Variable unscaled,

@@ -33,12 +33,7 @@ absl::Status BackwardPass::Charge(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status BackwardPass::LimitTo(absl::Span<ArrayNode* const> outputs,
-                                   absl::Span<ArrayNode* const> inputs) {
-  limited_ = true;
-  for (ArrayNode* input : inputs) {
-    if (kept_.insert(input).second) kept_refs_.emplace_back(input);
-  }
+absl::StatusOr<std::vector<OpNode*>> BackwardPass::Below(absl::Span<ArrayNode* const> outputs) {
   std::vector<OpNode*> ops;
   absl::flat_hash_set<OpNode*> found;
   const auto visit = [&](const ArrayNode* node) {
@@ -50,6 +45,16 @@ absl::Status BackwardPass::LimitTo(absl::Span<ArrayNode* const> outputs,
     CHX_RETURN_IF_ERROR(Charge(kOpNodeBytes));
     for (const Ref<ArrayNode>& input : ops[i]->EdgeOf(options_.id)->inputs) visit(input.get());
   }
+  return ops;
+}
+
+absl::Status BackwardPass::LimitTo(absl::Span<ArrayNode* const> outputs,
+                                   absl::Span<ArrayNode* const> inputs) {
+  limited_ = true;
+  for (ArrayNode* input : inputs) {
+    if (kept_.insert(input).second) kept_refs_.emplace_back(input);
+  }
+  CHX_ASSIGN_OR_RETURN(std::vector<OpNode*> ops, Below(outputs));
   std::sort(ops.begin(), ops.end(), [](OpNode* a, OpNode* b) { return a->rank < b->rank; });
   for (OpNode* op : ops) {
     const auto& below = op->EdgeOf(options_.id)->inputs;
@@ -58,6 +63,31 @@ absl::Status BackwardPass::LimitTo(absl::Span<ArrayNode* const> outputs,
       useful_.insert(op);
       useful_refs_.emplace_back(op);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BackwardPass::Watch(absl::Span<ArrayNode* const> outputs,
+                                 absl::Span<const Ref<ArrayNode>> nodes, GradientSink* sink) {
+  sink_ = sink;
+  for (size_t i = 0; i < nodes.size(); ++i) watched_.try_emplace(nodes[i].get(), Watched{i});
+  CHX_ASSIGN_OR_RETURN(const std::vector<OpNode*> ops, Below(outputs));
+  for (OpNode* op : ops) {
+    for (const Ref<ArrayNode>& input : op->EdgeOf(options_.id)->inputs) {
+      const auto it = watched_.find(input.get());
+      if (it != watched_.end()) ++it->second.uses;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BackwardPass::TellOfInputs(OpNode& op_node) {
+  if (sink_ == nullptr) return absl::OkStatus();
+  for (const Ref<ArrayNode>& input : op_node.EdgeOf(options_.id)->inputs) {
+    const auto it = watched_.find(input.get());
+    if (it == watched_.end() || --it->second.uses > 0) continue;
+    const Variable* const grad = Find(input.get());
+    if (grad != nullptr) CHX_RETURN_IF_ERROR(sink_->Complete(it->second.number, *grad));
   }
   return absl::OkStatus();
 }
@@ -172,9 +202,13 @@ absl::Status BackwardPass::Step(const Ref<OpNode>& op_node) {
     if (options_.retain_grad) retained_.emplace_back(node, it->second);
     if (!node->grad_required && !kept_.contains(node)) grads_.erase(it);
   }
-  if (!any) return absl::OkStatus();
-  if (op_node->function == nullptr) return RunRule(op_node.get(), output_grads);
-  return Call(op_node, output_grads);
+  if (any && op_node->function != nullptr) {
+    CHX_RETURN_IF_ERROR(Call(op_node, output_grads));
+    if (call_.has_value()) return absl::OkStatus();  // Answer has the rest
+  } else if (any) {
+    CHX_RETURN_IF_ERROR(RunRule(op_node.get(), output_grads));
+  }
+  return TellOfInputs(*op_node);
 }
 
 absl::Status BackwardPass::RunRule(OpNode* op_node, absl::Span<const Variable> output_grads) {
@@ -242,7 +276,7 @@ absl::Status BackwardPass::Answer(absl::Span<const Variable* const> input_grads)
     }
     CHX_RETURN_IF_ERROR(Propagate(node.get(), *input_grads[i]));
   }
-  return absl::OkStatus();
+  return TellOfInputs(*op_node);
 }
 
 }  // namespace chx::server

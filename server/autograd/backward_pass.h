@@ -36,6 +36,16 @@ struct FunctionCall {
   std::vector<Variable> retained_outputs;
 };
 
+// Told of the gradients of some arrays as soon as a pass has all of them.
+class GradientSink {
+ public:
+  // Of one of the arrays, by its number: nothing is added to it any more.
+  virtual absl::Status Complete(size_t number, const Variable& grad) = 0;
+
+ protected:
+  ~GradientSink() = default;
+};
+
 // Gradients by array node, op nodes from the highest rank down. Other commands may run, and change
 // the graph, while a pass waits: it holds all that it comes back to.
 class BackwardPass {
@@ -48,6 +58,10 @@ class BackwardPass {
 
   // Only what lies between the outputs and these nodes is visited, and their gradients are kept.
   absl::Status LimitTo(absl::Span<ArrayNode* const> outputs, absl::Span<ArrayNode* const> inputs);
+  // The sink, which is there until the end, is told of these nodes' gradients, below the outputs.
+  // Of some it may not be told: Find has them at the end. Before Run.
+  absl::Status Watch(absl::Span<ArrayNode* const> outputs, absl::Span<const Ref<ArrayNode>> nodes,
+                     GradientSink* sink);
   absl::Status Start(ArrayNode* node, Variable grad);
   // To the end, or to where it waits.
   absl::Status Run();
@@ -76,8 +90,18 @@ class BackwardPass {
     bool operator()(const Ref<OpNode>& a, const Ref<OpNode>& b) const { return a->rank < b->rank; }
   };
 
+  // A node of which a sink is told.
+  struct Watched {
+    size_t number = 0;
+    int64_t uses = 0;  // by op nodes that have not run
+  };
+
   // Of the session's memory, for as long as the pass exists.
   absl::Status Charge(int64_t bytes);
+  // All op nodes below, in no order.
+  absl::StatusOr<std::vector<OpNode*>> Below(absl::Span<ArrayNode* const> outputs);
+  // The op node has given its inputs all that it gives them.
+  absl::Status TellOfInputs(OpNode& op_node);
   bool Wants(const ArrayNode* node) const;
   absl::Status Push(ArrayNode* node);
   absl::StatusOr<Variable> Reduce(Variable grad, const ArraySpec& spec);
@@ -102,6 +126,8 @@ class BackwardPass {
   std::vector<Ref<OpNode>> useful_refs_;  // of the same; and those of kept_: for the addresses
   std::vector<Ref<ArrayNode>> kept_refs_;
   std::vector<std::pair<Ref<ArrayNode>, Variable>> retained_;
+  GradientSink* sink_ = nullptr;
+  absl::flat_hash_map<const ArrayNode*, Watched> watched_;
   absl::optional<FunctionCall> call_;
   Ref<OpNode> waiting_;
   int64_t charged_ = 0;

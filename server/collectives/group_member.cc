@@ -14,6 +14,9 @@ constexpr int64_t kGroupBytes = 2048;
 // A group of several daemons has threads and connections, too.
 constexpr int64_t kRemoteGroupBytes = 256 << 10;
 
+// A thread that runs collectives.
+constexpr int64_t kThreadBytes = 64 << 10;
+
 // And a message, beside its elements.
 constexpr int64_t kMessageBytes = 512;
 constexpr int64_t kRemoteMessageBytes = 4096;
@@ -76,34 +79,53 @@ absl::Status GroupMember::Send(int rank, bool remote, const CollectiveCall& call
   return engine->Send(rank, call, std::move(*charge));
 }
 
-absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
-  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(call.op.name, call.attrs[0]));
+absl::StatusOr<GroupMember::Group*> GroupMember::GroupOf(CollectiveCall* call) {
+  CHX_ASSIGN_OR_RETURN(const GroupAttr group, GroupAttr::From(call->op.name, call->attrs[0]));
   const auto it = joined_.find(group.id);
   if (it == joined_.end()) {
     return MakeError(ErrorKind::kContext,
-                     absl::StrCat("[", call.op.name, "] expects a process group of this session, ",
+                     absl::StrCat("[", call->op.name, "] expects a process group of this session, ",
                                   "got number ", group.id));
   }
-  // The engine stays, whatever this rank does meanwhile.
-  const std::shared_ptr<CollectiveEngine> engine = it->second.engine;
-  const GroupAttr self = it->second.self;
-  const bool remote = it->second.remote;
+  const GroupAttr& self = it->second.self;
   if (group.rank != self.rank || group.size != self.size) {
-    return ValueError("[", call.op.name, "] expects rank ", self.rank, " of ", self.size,
+    return ValueError("[", call->op.name, "] expects rank ", self.rank, " of ", self.size,
                       ", as this session is in the group, got ", group.rank, " of ", group.size);
   }
-  ++met_;
+  if (locate_ != nullptr) call->location = locate_(call->origin);
+  return &it->second;
+}
+
+absl::Status GroupMember::Run(const CollectiveCall& call, HostKernels kernels) {
   CollectiveCall located = call;
-  if (locate_ != nullptr) located.location = locate_(call.origin);
+  CHX_ASSIGN_OR_RETURN(Group * group, GroupOf(&located));
+  ++met_;
+  // The engine stays, whatever this rank does meanwhile.
+  const std::shared_ptr<CollectiveEngine> engine = group->engine;
+  const int rank = group->self.rank;
   switch (call.op.pattern->kind) {
     case CollectiveKind::kSend:
-      return Send(self.rank, remote, located, engine.get());
+      return Send(rank, group->remote, located, engine.get());
     case CollectiveKind::kReceive:
-      return engine->Receive(self.rank, located);
+      return engine->Receive(rank, located);
     case CollectiveKind::kAll:
       break;
   }
-  return engine->Run(self.rank, located, kernels);
+  if (group->background != nullptr) group->background->WaitUntilIdle();
+  return engine->Run(rank, located, kernels);
+}
+
+absl::StatusOr<std::unique_ptr<StartedCollective>> GroupMember::Start(const CollectiveCall& call,
+                                                                      HostKernels kernels) {
+  CollectiveCall located = call;
+  CHX_ASSIGN_OR_RETURN(Group * group, GroupOf(&located));
+  if (group->background == nullptr) {
+    CHX_ASSIGN_OR_RETURN(MemoryCharge charge, MemoryCharge::Of(account_, kThreadBytes));
+    CHX_ASSIGN_OR_RETURN(group->background, BackgroundCalls::New(group->engine, group->self.rank));
+    group->background_charge = std::move(charge);
+  }
+  ++met_;
+  return group->background->Start(located, kernels);
 }
 
 }  // namespace chx::server

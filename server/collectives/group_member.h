@@ -10,8 +10,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/collectives/background_calls.h"
 #include "server/collectives/process_groups.h"
 #include "server/engine/collectives.h"
 #include "server/engine/memory_budget.h"
@@ -40,6 +42,8 @@ class GroupMember final : public Collectives {
 
   // Of the group that the call's first attribute names.
   absl::Status Run(const CollectiveCall& call, HostKernels kernels) override;
+  absl::StatusOr<std::unique_ptr<StartedCollective>> Start(const CollectiveCall& call,
+                                                           HostKernels kernels) override;
   // How many calls have met other ranks.
   uint64_t met() const { return met_; }
   // Where the client's calls are, by their origin; may be null. The text stays while the call runs.
@@ -53,8 +57,12 @@ class GroupMember final : public Collectives {
     GroupAttr self;
     bool remote = false;  // other ranks may be of other daemons
     MemoryCharge charge;
+    std::shared_ptr<BackgroundCalls> background;  // null: nothing has been started
+    MemoryCharge background_charge;
   };
 
+  // The call's, in which it says the session's rank. *call gets its location.
+  absl::StatusOr<Group*> GroupOf(CollectiveCall* call);
   absl::Status Send(int rank, bool remote, const CollectiveCall& call, CollectiveEngine* engine);
 
   ProcessGroups& groups_;

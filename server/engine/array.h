@@ -41,6 +41,9 @@ class Buffer : public RefCounted<Buffer> {
   // upload.
   bool exported() const { return exported_; }
   void set_exported() { exported_ = true; }
+  // It stays where it is, whoever needs room: as many times as it is to be let go again.
+  void Hold() { ++holds_; }
+  void LetGo() { --holds_; }
   // Whether the client may have been given the memory to see, for good.
   bool viewed() const { return viewed_; }
   // Set: the memory is that of several sessions, and not the pool's. See Executor::Hold.
@@ -53,7 +56,7 @@ class Buffer : public RefCounted<Buffer> {
   friend class MemoryPool;
   // Not to where it is already. An upload stays until its first use: the client may still write.
   bool MayMove() const {
-    if (lease_) return false;
+    if (lease_ || holds_ > 0) return false;
     return kind_ == kPrivate || (kind_ == kShared && !exported_ && uses_ > 0);
   }
   // Small pages make a pass over the memory a third slower; to move it costs about three passes.
@@ -69,6 +72,7 @@ class Buffer : public RefCounted<Buffer> {
   bool exported_ = false;
   bool viewed_ = false;
   int uses_ = 0;
+  int holds_ = 0;
   uint64_t last_use_ = 0;
   uint64_t serial_ = 0;
   Ref<SharedLease> lease_;

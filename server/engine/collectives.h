@@ -3,9 +3,11 @@
 #define CHX_SERVER_ENGINE_COLLECTIVES_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ops/attr.h"
@@ -33,12 +35,25 @@ struct CollectiveCall {
   absl::string_view location;  // the client's file:line; "": unknown
 };
 
+// A collective that goes on while the session's thread does something else.
+class StartedCollective {
+ public:
+  // If nobody has waited for its end, the group is broken, and that is the end.
+  virtual ~StartedCollective() = default;
+  // As Collectives::Run. Once.
+  virtual absl::Status Wait() = 0;
+};
+
 // A session's part in its groups. Used by the thread that runs its commands.
 class Collectives {
  public:
   virtual ~Collectives() = default;
   // Waits for the other ranks. Others compute meanwhile, if this thread has a turn to compute.
   virtual absl::Status Run(const CollectiveCall& call, HostKernels kernels) = 0;
+  // The same by another thread, which calls `kernels`. The group's later calls wait for it. What
+  // the call and `kernels` refer to, but for its location, is there as long as what is returned.
+  virtual absl::StatusOr<std::unique_ptr<StartedCollective>> Start(const CollectiveCall& call,
+                                                                   HostKernels kernels) = 0;
 };
 
 }  // namespace chx::server

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "ops/infer.h"
 #include "server/engine/array.h"
@@ -26,6 +27,8 @@
 #include "server/observability/counters.h"
 
 namespace chx::server {
+
+class PendingReduction;
 
 // An operand of what the executor runs.
 struct ArrayOperand : BasicOperand<const Array*> {
@@ -89,6 +92,14 @@ class Executor : private ScratchAllocator {
   }
   // What collectives meet other ranks by; null: there are no groups. It outlives this object.
   void set_collectives(Collectives* collectives) { collectives_ = collectives; }
+  // Begins an all_reduce with these attributes, of arrays whose elements are exchanged in `dtype`
+  // (none: as they are). `may_be_written`: the session may write them before its end. No array that
+  // is in a graph, and no recorded program: the caller has seen to that.
+  absl::StatusOr<std::unique_ptr<PendingReduction>> StartReduction(
+      absl::Span<const Array> arrays, absl::optional<Dtype> dtype,
+      absl::Span<const AttrValue> attrs, bool may_be_written);
+  // Waits for it: arrays of their own, like those that it began with.
+  absl::StatusOr<std::vector<Array>> FinishReduction(std::unique_ptr<PendingReduction> pending);
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
   void set_relief(std::function<bool()> relief) { relief_ = std::move(relief); }
   // Whose share of devices it has that work apart from the calling thread. Before the first array.

@@ -6,6 +6,7 @@
 #include "ops/registry.h"
 #include "server/engine/collectives.h"
 #include "server/engine/executor.h"
+#include "server/engine/pending_reduction.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
@@ -20,7 +21,45 @@ KernelTensor HostTensorOf(const Array& array) {
   return tensor;
 }
 
+absl::Status NoGroupsError(absl::string_view op) {
+  return MakeError(ErrorKind::kContext, absl::StrCat("[", op, "] expects a process group, ",
+                                                     "got a session that can be in none"));
+}
+
+class NoScratch final : public ScratchAllocator {
+ public:
+  absl::StatusOr<void*> Allocate(size_t /*bytes*/) override {
+    return MemoryError("expects a kernel that needs no scratch memory");
+  }
+};
+
 }  // namespace
+
+absl::Status HostKernelCalls::operator()(absl::string_view op,
+                                         absl::Span<const KernelTensor> inputs,
+                                         const KernelTensor& output) const {
+  const OpDef& kernel_op = *OpRegistry::Global().Find(op);
+  NoScratch scratch;
+  return kernels_->Find(kernel_op)({kernel_op, *stream_, scratch, inputs, {&output, 1}, {}});
+}
+
+PendingReduction::~PendingReduction() {
+  started_ = nullptr;
+  for (const Array& array : inputs_) array.buffer->LetGo();
+  for (const Array& array : outputs_) array.buffer->LetGo();
+}
+
+void PendingReduction::AddInput(Array array) {
+  array.buffer->Hold();
+  in_.push_back(HostTensorOf(array));
+  inputs_.push_back(std::move(array));
+}
+
+void PendingReduction::AddOutput(Array array) {
+  array.buffer->Hold();
+  out_.push_back(HostTensorOf(array));
+  outputs_.push_back(std::move(array));
+}
 
 absl::StatusOr<DeviceId> Executor::HostDevice() const {
   for (int i = 0; i < devices_->size(); ++i) {
@@ -66,10 +105,7 @@ absl::Status Executor::PrepareCollective(const ArrayCall& call, const InferResul
 absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& inferred,
                                      RunOutputs* outputs) {
   const OpDef& op = call.op;
-  if (collectives_ == nullptr) {
-    return MakeError(ErrorKind::kContext, absl::StrCat("[", op.name, "] expects a process group, ",
-                                                       "got a session that can be in none"));
-  }
+  if (collectives_ == nullptr) return NoGroupsError(op.name);
   if (held_ != nullptr) {
     return ChainerxError("[", op.name, "] cannot wait for other ranks while its command uses ",
                          "memory that sessions share");
@@ -109,6 +145,61 @@ absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& i
   }
   if (!status.ok()) outputs->clear();
   return status;
+}
+
+absl::StatusOr<std::unique_ptr<PendingReduction>> Executor::StartReduction(
+    absl::Span<const Array> arrays, absl::optional<Dtype> dtype, absl::Span<const AttrValue> attrs,
+    bool may_be_written) {
+  static const OpDef& op = *OpRegistry::Global().Find("all_reduce");
+  if (collectives_ == nullptr) return NoGroupsError(op.name);
+  if (observer_ != nullptr) observer_->Waited();
+  CHX_ASSIGN_OR_RETURN(const DeviceId host, HostDevice());
+  CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(host));
+  CHX_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, devices_->at(host).NewStream());
+  std::unique_ptr<PendingReduction> pending(
+      new PendingReduction(attrs, HostKernelCalls(state->kernels, std::move(stream))));
+  for (const Array& array : arrays) {
+    EndUses();
+    const Dtype exchanged = dtype.value_or(array.spec.dtype);
+    CHX_ASSIGN_OR_RETURN(Array input, ForRanks(op, array, exchanged, host));
+    if (may_be_written && input.buffer == array.buffer) {
+      CHX_ASSIGN_OR_RETURN(input, Copy(input));
+    }
+    pending->AddInput(std::move(input));
+    CHX_ASSIGN_OR_RETURN(Array output, Allocate(ArraySpec(exchanged, array.spec.shape, host)));
+    pending->AddOutput(std::move(output));
+    pending->wanted_.emplace_back(array.spec.dtype, array.spec.shape, array.spec.device);
+  }
+  const CollectiveCall rank{op, pending->attrs_, pending->in_, pending->out_, {}, origin_, {}};
+  CHX_ASSIGN_OR_RETURN(pending->started_, collectives_->Start(rank, pending->kernels_));
+  return pending;
+}
+
+absl::StatusOr<std::vector<Array>> Executor::FinishReduction(
+    std::unique_ptr<PendingReduction> pending) {
+  static const OpDef& op = *OpRegistry::Global().Find("all_reduce");
+  absl::Status status = pending->started_->Wait();
+  if (!status.ok()) {
+    CHX_RETURN_IF_ERROR(CheckNotStopped(op.name));
+    return status;
+  }
+  std::vector<Array> results;
+  for (size_t i = 0; i < pending->outputs_.size(); ++i) {
+    const ArraySpec& wanted = pending->wanted_[i];
+    EndUses();
+    Array result = pending->outputs_[i];
+    if (result.spec.device != wanted.device) {
+      RunOutputs moved;
+      const ArraySpec there(result.spec.dtype, wanted.shape, wanted.device);
+      CHX_RETURN_IF_ERROR(RunTransfer(op, result, there, &moved));
+      result = std::move(moved[0]);
+    }
+    if (result.spec.dtype != wanted.dtype) {
+      CHX_ASSIGN_OR_RETURN(result, Cast(result, wanted.dtype));
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace chx::server

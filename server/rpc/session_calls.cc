@@ -108,6 +108,7 @@ absl::Status FrameService::Open(const v1::OpenRequest& request, const PeerInfo& 
   reply->set_knows_data(true);
   reply->set_knows_upload_parts(true);
   reply->set_knows_groups(manager_->options().groups != nullptr);
+  reply->set_knows_reduce_backward(manager_->options().groups != nullptr);
   for (const v1::OpSignature& signature : request.ops()) {
     const OpDef* op = OpRegistry::Global().Find(signature.name());
     const bool known =

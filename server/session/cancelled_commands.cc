@@ -20,7 +20,7 @@ constexpr const char* ComputingName() {
   if (std::is_same_v<C, GrantAccess>) return "share";
   if (std::is_same_v<C, Publish> || std::is_same_v<C, PublishProgram>) return "publish";
   if (std::is_same_v<C, Grad>) return "grad";
-  if (std::is_same_v<C, Backward>) return "backward";
+  if (std::is_same_v<C, Backward> || std::is_same_v<C, ReduceBackward>) return "backward";
   if (std::is_same_v<C, RunProgram>) return "run_program";
   return nullptr;
 }
@@ -32,7 +32,10 @@ void Cancel(const C& c, CommandContext& context) {
     RunCommand(c, context);
   } else {
     absl::Status status = context.state.stop.Error(name, StopReason::kCancelled);
-    if constexpr (IsOneOf<C, command::Backward, command::Grad>()) BreakGroupsOfPass(context.state);
+    if constexpr (IsOneOf<C, command::Backward, command::Grad, command::ReduceBackward>()) {
+      BreakGroupsOfPass(context.state);
+    }
+    if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, context.state);
     if constexpr (std::is_same_v<C, command::RunProgram>) {
       BreakGroups(context.state, "has cancelled a program");
     }

@@ -50,7 +50,8 @@ uint32_t LocationOf(const C& command) {
 // Under what its answer is sent; nothing if there is none.
 template <typename C>
 absl::optional<uint64_t> RequestOf(const C& command) {
-  if constexpr (std::is_same_v<C, command::Backward> || std::is_same_v<C, command::Grad>) {
+  if constexpr (std::is_same_v<C, command::Backward> || std::is_same_v<C, command::Grad> ||
+                std::is_same_v<C, command::ReduceBackward>) {
     if (command.request_id == 0) return absl::nullopt;
     return command.request_id;
   } else if constexpr (Has_request_id<C>::value) {

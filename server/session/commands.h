@@ -52,6 +52,7 @@ void RunCommand(const command::ShareAlias& c, CommandContext& context);
 void RunCommand(const command::RequireGrad& c, CommandContext& context);
 void RunCommand(const command::Backward& c, CommandContext& context);
 void RunCommand(const command::Grad& c, CommandContext& context);
+void RunCommand(const command::ReduceBackward& c, CommandContext& context);
 void RunCommand(const command::SetGrad& c, CommandContext& context);
 void RunCommand(const command::GetGrad& c, CommandContext& context);
 
@@ -82,6 +83,7 @@ void RunCommand(const command::LeaveGroup& c, CommandContext& context);
 void MeetWithout(const command::ApplyOp& c, const OpDef& op, CommandContext& context);
 // Where the session does not even wait: it is out of step with the others.
 void BreakGroupOf(const command::ApplyOp& c, SessionState& state);
+void BreakGroupOf(const command::ReduceBackward& c, SessionState& state);
 // The same for what may have had collectives of any group: a program, or a backward pass, which has
 // none without such operators in a graph.
 void BreakGroups(SessionState& state, absl::string_view why);

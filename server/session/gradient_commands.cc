@@ -31,8 +31,10 @@ template <typename C>
 BackwardOptions OptionsOf(const C& c) {
   BackwardOptions options;
   options.id = c.backprop_id;
-  options.enable_double_backprop = c.enable_double_backprop;
   options.loss_scale = c.loss_scale;
+  if constexpr (!std::is_same_v<C, command::ReduceBackward>) {
+    options.enable_double_backprop = c.enable_double_backprop;
+  }
   if constexpr (std::is_same_v<C, command::Grad>) options.retain_grad = c.retain_grad;
   return options;
 }
@@ -68,6 +70,79 @@ Started Start(const command::Grad& c, SessionState& state, RootErrorPtr* inherit
   return Backprop::Grad(runtime, outputs, inputs, output_grads, OptionsOf(c), *mode);
 }
 
+absl::StatusOr<ReductionOptions> ReductionOf(const command::ReduceBackward& c,
+                                             SessionState& state) {
+  ReductionOptions options;
+  const OpDef& op = OpNamed("all_reduce");
+  const size_t choices = op.attrs[op.AttrIndex("reduction")].choices.size();
+  if (c.reduction < 0 || c.reduction >= static_cast<int64_t>(choices)) {
+    return ValueError("[backward] expects a reduction in [0, ", choices, "), got ", c.reduction);
+  }
+  options.attrs.emplace_back(Ints{c.group, c.rank, c.size});
+  options.attrs.emplace_back(c.reduction);
+  if (c.dtype != -1) {
+    const bool valid = c.dtype >= 0 && c.dtype < kNumDtypes;
+    if (!valid || !IsFloat(static_cast<Dtype>(c.dtype))) {
+      return DtypeError("[backward] expects a float dtype to reduce gradients in, got number ",
+                        c.dtype);
+    }
+    options.dtype = static_cast<Dtype>(c.dtype);
+  }
+  if (c.bucket_bytes < 1) {
+    return ValueError("[backward] expects buckets of at least 1 byte, got ", c.bucket_bytes);
+  }
+  options.bucket_bytes = c.bucket_bytes;
+  options.reducer = c.reducer;
+  options.delayed = c.delayed;
+  options.may_call = c.request_id != 0;
+  CHX_ASSIGN_OR_RETURN(
+      options.charge,
+      MemoryCharge::Of(state.account(), GradientReducer::BytesOf(c.parameters.size())));
+  return options;
+}
+
+absl::StatusOr<std::vector<Ref<ArrayNode>>> NodesOf(const command::ReduceBackward& c,
+                                                    absl::Span<Variable* const> parameters) {
+  std::vector<Ref<ArrayNode>> nodes;
+  absl::flat_hash_set<const ArrayNode*> seen;
+  for (const Variable* variable : parameters) {
+    ArrayNode* const node = variable->NodeOf(c.backprop_id);
+    if (node == nullptr || !node->grad_required) {
+      return GradientError("[backward] expects parameters that require a gradient, got ",
+                           variable->array.spec.ToString(), " at place ", nodes.size());
+    }
+    if (!seen.insert(node).second) {
+      return ValueError("[backward] expects different parameters, got one twice, at place ",
+                        nodes.size());
+    }
+    nodes.emplace_back(node);
+  }
+  return nodes;
+}
+
+Started Start(const command::ReduceBackward& c, SessionState& state, RootErrorPtr* inherited) {
+  CHX_RETURN_IF_ERROR(state.scopes.Check(c.backprop_id));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> outputs,
+                       state.handles.UseAll(c.outputs, inherited));
+  CHX_ASSIGN_OR_RETURN(const std::vector<Variable*> parameters,
+                       state.handles.UseAll(c.parameters, inherited));
+  const RecordMode* mode = state.definitions.FindMode(c.mode);
+  if (mode == nullptr) return ValueError("[backward] expects a defined mode");
+  if (*inherited != nullptr) return nullptr;
+  CHX_ASSIGN_OR_RETURN(ReductionOptions options, ReductionOf(c, state));
+  CHX_ASSIGN_OR_RETURN(std::vector<Ref<ArrayNode>> nodes, NodesOf(c, parameters));
+  Runtime runtime = state.runtime();
+  auto reducer = std::make_unique<GradientReducer>(runtime, std::move(nodes), std::move(options));
+  return Backprop::Backward(runtime, outputs, OptionsOf(c), *mode, std::move(reducer));
+}
+
+// What the other ranks of groups are owed by a pass that has failed.
+template <typename C>
+void BreakGroupsOf(const C& c, SessionState& state) {
+  BreakGroupsOfPass(state);
+  if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, state);
+}
+
 // A pass that may call functions of the client: it is answered each time that it stops.
 template <typename C>
 void StartAnswered(const C& c, Started started, RootErrorPtr inherited, CommandContext& context) {
@@ -84,6 +159,7 @@ void StartAnswered(const C& c, Started started, RootErrorPtr inherited, CommandC
     status = charge.status();
   }
   if (started.ok()) pass.backprop = *std::move(started);
+  if (pass.backprop == nullptr) BreakGroupsOf(c, context.state);
   AnswerPass(std::move(pass), c.request_id, c.request_id, std::move(status), std::move(inherited),
              context);
 }
@@ -105,15 +181,16 @@ void RunPass(const C& c, CommandContext& context) {
     }
     if (status.ok()) status = FinishPass(*backprop, c.location, ResultsOf(c), context);
   }
-  if (!status.ok() || inherited != nullptr) BreakGroupsOfPass(context.state);
+  if (!status.ok() || inherited != nullptr) BreakGroupsOf(c, context.state);
   if (!status.ok()) {
-    context.Fail(c, std::move(status), is_grad ? "grad" : "backward");
+    inherited = context.Fail(c, std::move(status), is_grad ? "grad" : "backward");
   } else if (inherited != nullptr && is_grad) {
     context.Inherit(ResultsOf(c), inherited);
   } else if (inherited != nullptr) {
     // Without a loss there are no gradients: whoever waits for one learns why.
     context.output.errors.push_back({0, inherited});
   }
+  if (!is_grad) context.state.failed_pass = std::move(inherited);
 }
 
 absl::Status Require(const command::RequireGrad& c, SessionState& state) {
@@ -162,11 +239,16 @@ absl::Status Set(const command::SetGrad& c, HandleTable& handles) {
   return absl::OkStatus();
 }
 
-absl::Status Get(const command::GetGrad& c, HandleTable& handles, RootErrorPtr* inherited) {
+absl::Status Get(const command::GetGrad& c, SessionState& state, RootErrorPtr* inherited) {
+  HandleTable& handles = state.handles;
   CHX_RETURN_IF_ERROR(handles.CheckNew({&c.result, 1}));
   CHX_ASSIGN_OR_RETURN(HandleTable::Entry * entry, handles.Use(c.handle, inherited));
   if (*inherited != nullptr) return absl::OkStatus();
   ArrayNode* node = entry->variable.NodeOf(c.backprop_id);
+  if (node != nullptr && node->grad == nullptr && state.failed_pass != nullptr) {
+    *inherited = state.failed_pass;
+    return absl::OkStatus();
+  }
   if (node == nullptr || node->grad == nullptr) {
     return GradientError("[grad] the array has no gradient in the graph ",
                          GraphName(c.backprop_id));
@@ -179,8 +261,12 @@ absl::Status Get(const command::GetGrad& c, HandleTable& handles, RootErrorPtr* 
 
 absl::Status FinishPass(Backprop& backprop, uint32_t location, absl::Span<const Handle> results,
                         CommandContext& context) {
-  CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop.Finish());
   SessionState& state = context.state;
+  if (const GradientReducer* const reducer = backprop.reducer();
+      reducer != nullptr && reducer->delayed()) {
+    CHX_RETURN_IF_ERROR(backprop.Delay(&state.delayed_reductions[reducer->group()]));
+  }
+  CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop.Finish());
   // Other commands may have run since the pass began. Nothing points into the table.
   state.handles.Reserve(results.size());
   CHX_RETURN_IF_ERROR(CheckResults(results, state.handles));
@@ -205,6 +291,8 @@ void RunCommand(const command::Backward& c, CommandContext& context) { RunPass(c
 
 void RunCommand(const command::Grad& c, CommandContext& context) { RunPass(c, context); }
 
+void RunCommand(const command::ReduceBackward& c, CommandContext& context) { RunPass(c, context); }
+
 void RunCommand(const command::RequireGrad& c, CommandContext& context) {
   context.FailUnlessOk(c, Require(c, context.state), "");
 }
@@ -215,7 +303,7 @@ void RunCommand(const command::SetGrad& c, CommandContext& context) {
 
 void RunCommand(const command::GetGrad& c, CommandContext& context) {
   RootErrorPtr inherited;
-  const absl::Status status = Get(c, context.state.handles, &inherited);
+  const absl::Status status = Get(c, context.state, &inherited);
   if (status.ok() && inherited != nullptr) context.Inherit({&c.result, 1}, inherited);
   context.FailUnlessOk(c, status, "grad");
 }

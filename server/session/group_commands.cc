@@ -31,6 +31,7 @@ void RunCommand(const command::JoinGroup& c, CommandContext& context) {
 
 void RunCommand(const command::LeaveGroup& c, CommandContext& context) {
   GroupMember* const member = context.state.groups.get();
+  context.state.delayed_reductions.erase(c.group);
   context.FailUnlessOk(
       c, member == nullptr ? ValueError("[leave_group] ", kNoGroups) : member->Leave(c.group),
       "leave_group");
@@ -48,6 +49,12 @@ void MeetWithout(const command::ApplyOp& c, const OpDef& op, CommandContext& con
 
 void BreakGroupOf(const command::ApplyOp& c, SessionState& state) {
   if (state.groups != nullptr) state.groups->Break(c.attrs, "has cancelled a collective");
+}
+
+void BreakGroupOf(const command::ReduceBackward& c, SessionState& state) {
+  if (state.groups == nullptr) return;
+  const AttrValue group(Ints{c.group, c.rank, c.size});
+  state.groups->Break(absl::MakeConstSpan(&group, 1), "has not finished a backward pass");
 }
 
 void BreakGroupsOfPass(SessionState& state) {

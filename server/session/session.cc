@@ -69,8 +69,10 @@ int Session::DeviceOf(const Command& command) {
       if (device < 0 && input.is_array()) device = device_of(input.array());
     }
   }
-  const auto* backward = std::get_if<command::Backward>(&command);
-  if (backward != nullptr && !backward->outputs.empty()) device = device_of(backward->outputs[0]);
+  const Handles* outputs = nullptr;
+  if (const auto* pass = std::get_if<command::Backward>(&command)) outputs = &pass->outputs;
+  if (const auto* pass = std::get_if<command::ReduceBackward>(&command)) outputs = &pass->outputs;
+  if (outputs != nullptr && !outputs->empty()) device = device_of((*outputs)[0]);
   return device;
 }
 

@@ -42,6 +42,8 @@ SessionState::SessionState(const Devices* devices, const SessionLimits& limits_i
 void SessionState::BeginAnew() {
   ++incarnation;
   if (groups != nullptr) groups->LeaveAll("has left");
+  delayed_reductions.clear();
+  failed_pass = nullptr;
   windows.Clear();
   programs.Clear();
   if (live_runs == 0) {

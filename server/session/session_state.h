@@ -7,9 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/autograd/apply.h"
+#include "server/autograd/gradient_reducer.h"
 #include "server/collectives/group_member.h"
 #include "server/engine/devices.h"
 #include "server/engine/executor.h"
@@ -57,6 +59,10 @@ struct SessionState {
   Executor executor;
   GraphAccount graph{&meter};
   PendingPasses passes;
+  // Why the last Backward gave no gradients; null: it did.
+  RootErrorPtr failed_pass;
+  // Of the last backward pass in a group, by its number, if the next one is to wait for its end.
+  absl::flat_hash_map<int64_t, std::unique_ptr<GradientReducer>> delayed_reductions;
   Definitions definitions{&meter};
   GraphScopes scopes{&meter};
   HandleTable handles;

@@ -200,6 +200,16 @@ class Filler {
   void Refine(command::LeaveGroup* c) {
     if (!choices_.OnceIn(8)) c->group = choices_.UpTo(3);
   }
+  void Refine(command::ReduceBackward* c) {
+    FewNumbers(&c->request_id);
+    if (choices_.OnceIn(8)) return;
+    c->group = choices_.UpTo(3);
+    c->rank = 0;
+    c->size = 1;
+    c->dtype = choices_.OnceIn(2) ? -1 : choices_.UpTo(10);
+    c->reduction = choices_.UpTo(5);
+    c->bucket_bytes = 1 + choices_.UpTo(64);
+  }
   void Refine(command::Unpublish* c) { MostlyName(&c->name); }
   void Refine(command::ListNames* c) { MostlyName(&c->prefix); }
 

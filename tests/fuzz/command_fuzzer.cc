@@ -92,6 +92,7 @@ std::vector<Command> EachOtherKind() {
       command::OpenPrograms{24, "", "program", 0, {2}},
       command::ReleaseProgram{1},
       command::JoinGroup{25, 1, 0, 1, "ranks", "secret"},
+      command::ReduceBackward{33, 0, 1, 1, 1.0, false, 2, 64, -1, 1, 0, 1, 1, {3}, {1}},
       command::LeaveGroup{1},
       command::Release{{20, 21}},
   };

@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/session/daemons_fixture.h"
+#include "tests/session/reduced_models.h"
 
 namespace chx::server {
 namespace {
@@ -71,6 +72,18 @@ TEST_F(CollectivesDaemonsTest, RanksThatDifferAllLearnHow) {
     EXPECT_TRUE(StrContains(error, "[matmul]")) << error;
     // They are still in step.
     EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {y})), Values({3}));
+  });
+}
+
+TEST_F(CollectivesDaemonsTest, GradientsAreReducedWhileTheyAreComputed) {
+  FormAcross({0, 1, 1});
+  All([](Rank& rank) {
+    for (int step = 0; step < 5; ++step) {
+      const Model model = ModelOf(rank, 4, static_cast<float>(rank.rank() + 1), {0, 1, 2, 3});
+      rank.Do({PassOf(rank, 3, model)});
+      EXPECT_EQ(GradOf(rank, model.w[0]), Values({2}));
+      EXPECT_EQ(GradOf(rank, model.w[3]), Values({8}));
+    }
   });
 }
 

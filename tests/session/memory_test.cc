@@ -432,6 +432,13 @@ std::vector<RetainedMemoryTest::Row> RetainedMemoryTest::Rows() {
          return {command::LeaveGroup{static_cast<int64_t>(i)}};
        },
        true},
+      {PositionOf<command::ReduceBackward>(), "backward passes of groups that are not there",
+       [](RetainedMemoryTest* t, Handle i) -> Commands {
+         command::ReduceBackward pass;
+         pass.group = static_cast<int64_t>(i);
+         return {pass};
+       },
+       true},
   };
 }
 

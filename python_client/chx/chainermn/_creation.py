@@ -14,6 +14,7 @@ import chainer
 from chx import _core, distributed
 from chx.chainermn import _functions
 from chx.chainermn._communicator import Communicator
+from chx.chainermn._optimizers import create_multi_node_optimizer
 
 #: Names that ChainerMN has, or had. All exchange the same way here; `dummy` does not exchange gradients.
 NAMES = (
@@ -65,51 +66,6 @@ def create_communicator(
     if communicator_name == "pure_nccl":
         comm.set_config("allreduce_grad_dtype", dtype)
     return comm
-
-
-class _NoStream:
-    """Of CUDA, in this process: the daemon has them."""
-
-    def synchronize(self) -> None:
-        pass
-
-
-def _create_multi_node_optimizer(optimizers: Any) -> Any:
-    """ChainerMN's function for the communicators above; others' go to its own."""
-    own = optimizers.create_multi_node_optimizer
-
-    class DoubleBuffering(optimizers._DoubleBufferingOptimizer):
-        """Updates with the mean of the gradients of the iteration before."""
-
-        def __init__(self, actual_optimizer: Any, communicator: Communicator, zero_fill: bool):
-            for name, value in (
-                ("communicator", communicator),
-                ("actual_optimizer", actual_optimizer),
-                ("needs_update", False),
-                ("communicated_target", None),
-                ("target_params_list", [[], []]),
-                ("allreduce_grad_stream", _NoStream()),
-                ("zero_fill", zero_fill),
-            ):
-                object.__setattr__(self, name, value)
-
-        def wait(self) -> None:
-            pass  # commands run in order
-
-    @functools.wraps(own)
-    def create(
-        actual_optimizer: Any,
-        communicator: Any,
-        double_buffering: bool = False,
-        zero_fill: bool = True,
-    ) -> Any:
-        if not (double_buffering and isinstance(communicator, Communicator)):
-            return own(actual_optimizer, communicator, double_buffering, zero_fill)
-        if communicator.name != "pure_nccl":
-            raise ValueError("This communicator does not support double buffering.")
-        return DoubleBuffering(actual_optimizer, communicator, zero_fill)
-
-    return create
 
 
 def _get_communication_backend(own: Any) -> Any:
@@ -171,7 +127,7 @@ def adapt(chainermn: Any) -> None:
     for module in (chainermn, chainermn.communicators):
         module.create_communicator = create_communicator
     optimizers = chainermn.optimizers
-    optimizers.create_multi_node_optimizer = _create_multi_node_optimizer(optimizers)
+    optimizers.create_multi_node_optimizer = create_multi_node_optimizer(optimizers)
     chainermn.create_multi_node_optimizer = optimizers.create_multi_node_optimizer
     normalization = sys.modules["chainermn.functions.batch_normalization"]
     chosen = _get_communication_backend(normalization.get_communication_backend)

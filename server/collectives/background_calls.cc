@@ -1,0 +1,107 @@
+#include "server/collectives/background_calls.h"
+
+#include <system_error>
+#include <utility>
+
+#include "ops/error.h"
+
+namespace chx::server {
+
+class BackgroundCalls::Started final : public StartedCollective {
+ public:
+  Started(std::shared_ptr<BackgroundCalls> calls, std::shared_ptr<Call> call)
+      : calls_(std::move(calls)), call_(std::move(call)) {}
+  ~Started() override {
+    if (waited_) return;
+    calls_->engine_->Break(calls_->rank_, "has not waited for a collective");
+    calls_->WaitFor(*call_).IgnoreError();
+  }
+  absl::Status Wait() override {
+    waited_ = true;
+    return calls_->WaitFor(*call_);
+  }
+
+ private:
+  const std::shared_ptr<BackgroundCalls> calls_;
+  const std::shared_ptr<Call> call_;
+  bool waited_ = false;
+};
+
+BackgroundCalls::Call::Call(const CollectiveCall& call_in, HostKernels kernels_in)
+    : call(call_in), location(call.location), kernels(kernels_in), token(CurrentStopToken()) {
+  call.location = location;
+}
+
+absl::StatusOr<std::shared_ptr<BackgroundCalls>> BackgroundCalls::New(
+    std::shared_ptr<CollectiveEngine> engine, int rank) {
+  std::shared_ptr<BackgroundCalls> calls(new BackgroundCalls(std::move(engine), rank));
+  try {
+    calls->thread_ = std::thread(&BackgroundCalls::Loop, calls.get());
+  } catch (const std::system_error& error) {
+    return MemoryError("[all_reduce] cannot start a thread: ", error.what());
+  }
+  return calls;
+}
+
+BackgroundCalls::~BackgroundCalls() {
+  {
+    const MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<StartedCollective> BackgroundCalls::Start(const CollectiveCall& call,
+                                                          HostKernels kernels) {
+  auto started = std::make_shared<Call>(call, kernels);
+  {
+    const MutexLock lock(&mutex_);
+    calls_.push_back(started);
+  }
+  changed_.notify_all();
+  return std::make_unique<Started>(shared_from_this(), std::move(started));
+}
+
+void BackgroundCalls::WaitUntilIdle() {
+  {
+    const MutexLock lock(&mutex_);
+    if (calls_.empty()) return;
+  }
+  const WaitScope others_compute;
+  const MutexLock lock(&mutex_);
+  while (!calls_.empty()) changed_.wait(mutex_);
+}
+
+absl::Status BackgroundCalls::WaitFor(const Call& call) {
+  {
+    const MutexLock lock(&mutex_);
+    if (call.outcome.has_value()) return *call.outcome;
+  }
+  const WaitScope others_compute;
+  const MutexLock lock(&mutex_);
+  while (!call.outcome.has_value()) changed_.wait(mutex_);
+  return *call.outcome;
+}
+
+void BackgroundCalls::Loop() {
+  for (;;) {
+    std::shared_ptr<Call> call;
+    {
+      const MutexLock lock(&mutex_);
+      while (calls_.empty() && !stopped_) changed_.wait(mutex_);
+      if (calls_.empty()) return;
+      call = calls_.front();
+    }
+    const StopScope scope(call->token);
+    absl::Status outcome = engine_->Run(rank_, call->call, call->kernels);
+    {
+      const MutexLock lock(&mutex_);
+      call->outcome = std::move(outcome);
+      calls_.pop_front();
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace chx::server

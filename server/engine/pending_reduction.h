@@ -1,0 +1,62 @@
+// Arrays that the ranks of a group reduce while the session's thread goes on.
+#ifndef CHX_SERVER_ENGINE_PENDING_REDUCTION_H_
+#define CHX_SERVER_ENGINE_PENDING_REDUCTION_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "ops/attr.h"
+#include "server/engine/array.h"
+#include "server/engine/backend.h"
+#include "server/engine/collectives.h"
+#include "server/engine/kernel.h"
+
+namespace chx::server {
+
+// Kernels of the host's device for a thread that has no executor: those that need no scratch
+// memory.
+class HostKernelCalls {
+ public:
+  HostKernelCalls(const KernelTable* kernels, std::unique_ptr<Stream> stream)
+      : kernels_(kernels), stream_(std::move(stream)) {}
+  absl::Status operator()(absl::string_view op, absl::Span<const KernelTensor> inputs,
+                          const KernelTensor& output) const;
+
+ private:
+  const KernelTable* kernels_;
+  std::unique_ptr<Stream> stream_;
+};
+
+// From Executor::StartReduction to FinishReduction; the session's thread has it. Dropped before its
+// end it breaks the group.
+class PendingReduction {
+ public:
+  ~PendingReduction();
+  PendingReduction(const PendingReduction&) = delete;
+  PendingReduction& operator=(const PendingReduction&) = delete;
+
+ private:
+  friend class Executor;
+  PendingReduction(absl::Span<const AttrValue> attrs, HostKernelCalls kernels)
+      : attrs_(attrs.begin(), attrs.end()), kernels_(std::move(kernels)) {}
+  // In the host's memory, where they stay.
+  void AddInput(Array array);
+  void AddOutput(Array array);
+
+  const std::vector<AttrValue> attrs_;
+  const HostKernelCalls kernels_;
+  std::vector<ArraySpec> wanted_;  // of the results
+  std::vector<Array> inputs_;
+  std::vector<Array> outputs_;
+  std::vector<KernelTensor> in_;
+  std::vector<KernelTensor> out_;
+  std::unique_ptr<StartedCollective> started_;
+};
+
+}  // namespace chx::server
+
+#endif  // CHX_SERVER_ENGINE_PENDING_REDUCTION_H_
