@@ -178,7 +178,7 @@ struct BackwardArgs {
 struct GradientReduction {
   int64_t reduction = 1;                    // as all_reduce's: the mean
   absl::optional<Dtype> dtype;              // that they are exchanged in; none: their own
-  int64_t bucket_bytes = int64_t{8} << 20;  // that are reduced at once, about
+  int64_t bucket_bytes = int64_t{1} << 20;  // that are reduced at once, about
   // Each pass adds what the pass before has begun to reduce, the first one zeros: nobody waits
   // between a pass and the next one's end.
   bool delayed = false;

@@ -95,9 +95,7 @@ class GradientReducer {
   // The parameters require gradients in the graph of the passes.
   GradientReducer(ProcessGroup group, std::vector<Array> parameters,
                   GradientReduction reduction = {})
-      : group_(std::move(group)),
-        parameters_(std::move(parameters)),
-        reduction_(reduction) {
+      : group_(std::move(group)), parameters_(std::move(parameters)), reduction_(reduction) {
     reduction_.reducer = internal::NewReducer();
   }
 

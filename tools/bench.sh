@@ -11,7 +11,7 @@
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
 # `tools/bench.sh fairness [equal] [weights] [hogs] [idle]`: how sessions share a daemon; writes nothing.
 # `tools/bench.sh collectives`: all_reduce between ranks of one daemon and of several, against Gloo and
-# the newest PyTorch; writes nothing.
+# the newest PyTorch, and how much of it is hidden behind a backward pass; writes nothing.
 # `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,6 +54,7 @@ fi
 if [ "${1:-}" = collectives ]; then
   shift
   PYTHONPATH="$stage" "$new_venv/bin/python" tests/perf/collectives_bench.py "$@"
+  PYTHONPATH="$stage" "$new_venv/bin/python" tests/perf/data_parallel_bench.py
   exit
 fi
 

@@ -50,7 +50,7 @@ class GradientReducer:
         group: ProcessGroup | None = None,
         op: str = "mean",
         dtype: DtypeLike | None = None,
-        bucket_bytes: int = 8 << 20,
+        bucket_bytes: int = 1 << 20,
         delayed: bool = False,
     ) -> None:
         self.params = list(params)

@@ -11,8 +11,8 @@ namespace {
 // About what a rank costs: its share of the engine, and the name.
 constexpr int64_t kGroupBytes = 2048;
 
-// A group of several daemons has threads and connections, too.
-constexpr int64_t kRemoteGroupBytes = 256 << 10;
+// A group of several daemons has threads, connections, and memory for what is on its way, too.
+constexpr int64_t kRemoteGroupBytes = 8 << 20;
 
 // A thread that runs collectives.
 constexpr int64_t kThreadBytes = 64 << 10;

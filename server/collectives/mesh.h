@@ -34,15 +34,13 @@ class Mesh {
   using Reduction = std::function<void(void* out, const void* a, const void* b, size_t count)>;
 
   virtual ~Mesh() = default;
-  // `count` elements of `item` bytes (1, 2, 4 or 8) from `in`, which may be `out`.
-  virtual std::string AllReduce(const void* in, void* out, size_t count, size_t item,
-                                const Reduction& reduction, std::chrono::milliseconds timeout) = 0;
-  // The same, for one of the daemons; at others `out` is memory to work in.
+  // `count` elements of `item` bytes (1, 2, 4 or 8) from `in`, which may be `out`, for one of the
+  // daemons; at others `out` is memory to work in.
   virtual std::string Reduce(const void* in, void* out, size_t count, size_t item,
                              const Reduction& reduction, int root,
                              std::chrono::milliseconds timeout) = 0;
   // A transfer with each slot below kSlots meets the other side's, in order, and begins when both
-  // are there.
+  // are there. What is received may be shorter than there is room for.
   static constexpr uint64_t kSlots = uint64_t{1} << 62;
   virtual std::unique_ptr<MeshTransfer> Send(int to, uint64_t slot, const void* data,
                                              size_t bytes) = 0;
@@ -58,7 +56,7 @@ class Mesh {
 using MeshEntryPoint = Mesh* (*)(int abi, int self, int size, const int* sockets,
                                  std::string* error);
 inline constexpr char kMeshEntryPoint[] = "chx_make_mesh";
-inline constexpr int kMeshAbi = 1;
+inline constexpr int kMeshAbi = 2;
 
 }  // namespace chx::server
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "ops/error.h"
 #include "server/collectives/compare_calls.h"
 #include "server/collectives/peer_messages.h"
@@ -19,8 +20,7 @@
 namespace chx::server {
 namespace {
 
-// Those of PeerWork are above.
-constexpr uint64_t kHeaderSlot = 1;
+// Above that of CallBoxes, below those of PeerWork.
 constexpr uint64_t kTextSlot = 2;
 
 constexpr size_t kTextBytes = 1000;
@@ -32,19 +32,7 @@ std::string PeerExchange::CutIn(absl::string_view op, const std::string& why) {
   return absl::StrCat("the connection to other daemons was cut in ", op);
 }
 
-// What daemons compare before each collective: a hash that nobody can find a second call for, as
-// calls that differ would write beyond each other's arrays.
-struct PeerExchange::Header {
-  uint8_t key[SHA256_DIGEST_LENGTH];
-  uint32_t failure_kind;  // and 1; 0: none
-  uint32_t zero;
-
-  bool SameCall(const Header& other) const {
-    return std::equal(std::begin(key), std::end(key), std::begin(other.key));
-  }
-};
-
-// And what they say if that differs.
+// What daemons say if their calls differ.
 struct PeerExchange::Text {
   char text[kTextBytes];  // ends in 0
 };
@@ -54,22 +42,12 @@ PeerExchange::PeerExchange(std::string group, GroupLayout layout, std::unique_pt
     : group_(std::move(group)),
       layout_(std::move(layout)),
       mesh_(std::move(mesh)),
-      timeout_(timeout) {}
+      timeout_(timeout),
+      boxes_(layout_, mesh_.get()),
+      ring_(mesh_.get(), layout_.self, layout_.num_daemons(), timeout) {}
 
-template <typename T>
-std::string PeerExchange::Gather(uint64_t slot, absl::string_view op, const T& own,
-                                 std::vector<T>* all) {
-  all->resize(static_cast<size_t>(layout_.num_daemons()));
-  std::vector<std::unique_ptr<MeshTransfer>> sends;
-  std::vector<std::unique_ptr<MeshTransfer>> receives(all->size());
-  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
-    if (daemon == layout_.self) {
-      (*all)[daemon] = own;
-      continue;
-    }
-    receives[daemon] = mesh_->Receive(daemon, slot, &(*all)[daemon], sizeof(T));
-    sends.push_back(mesh_->Send(daemon, slot, &own, sizeof(T)));
-  }
+std::string PeerExchange::WaitFor(absl::string_view op, const CallBoxes::Transfers& receives,
+                                  const CallBoxes::Transfers& sends) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const auto left = [deadline] {
     return std::max(std::chrono::milliseconds(1),
@@ -97,15 +75,43 @@ std::string PeerExchange::Gather(uint64_t slot, absl::string_view op, const T& o
                       absl::FormatDuration(absl::FromChrono(timeout_)));
 }
 
+std::string PeerExchange::Gather(absl::string_view op, const Text& own, std::vector<Text>* all) {
+  all->resize(static_cast<size_t>(layout_.num_daemons()));
+  CallBoxes::Transfers sends;
+  CallBoxes::Transfers receives(all->size());
+  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
+    if (daemon == layout_.self) {
+      (*all)[daemon] = own;
+      continue;
+    }
+    receives[daemon] = mesh_->Receive(daemon, kTextSlot, &(*all)[daemon], sizeof(Text));
+    sends.push_back(mesh_->Send(daemon, kTextSlot, &own, sizeof(Text)));
+  }
+  return WaitFor(op, receives, sends);
+}
+
+std::string PeerExchange::TellCall(const CollectiveCall& own, const CallHeader& header,
+                                   std::vector<CallHeader>* headers) {
+  const CallBoxes::Transfers receives = boxes_.TakeReceives();
+  const CallBoxes::Transfers sends = boxes_.Send(header);
+  std::string why = WaitFor(own.op.name, receives, sends);
+  if (!why.empty()) return why;
+  boxes_.ReceiveNext();
+  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
+    headers->push_back(boxes_.header(daemon));
+  }
+  return why;
+}
+
 PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
-                                   const std::vector<Header>& headers,
+                                   const std::vector<CallHeader>& headers,
                                    const absl::Status& compared) {
   Text text = {};
   const std::string said =
       compared.ok() ? DescribeCall(rank, own) : std::string(compared.message());
   said.copy(text.text, kTextBytes - 1);
   std::vector<Text> texts;
-  std::string why = Gather(kTextSlot, own.op.name, text, &texts);
+  std::string why = Gather(own.op.name, text, &texts);
   if (!why.empty()) return {absl::OkStatus(), std::move(why)};
   for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
     const uint32_t kind = headers[daemon].failure_kind;
@@ -129,20 +135,26 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   const int rank = layout_.local_ranks()[0];
   const CollectiveCall& own = *calls[rank];
   const std::string key = compared.ok() ? KeyOfCall(own) : "";
-  Header header = {};
+  CallHeader header;
   SHA256(reinterpret_cast<const uint8_t*>(key.data()), key.size(), header.key);
   header.failure_kind = compared.ok() ? 0 : static_cast<uint32_t>(KindOf(compared)) + 1;
-  std::vector<Header> headers;
-  std::string why = Gather(kHeaderSlot, own.op.name, header, &headers);
+  boxes_.Turn();
+  absl::optional<PeerWork> work;
+  if (compared.ok()) work.emplace(calls, layout_, mesh_.get(), &ring_, timeout_, kernels);
+  if (work.has_value()) {
+    header.bytes = static_cast<uint32_t>(work->Give(boxes_.elements(layout_.self), boxes_.room()));
+  }
+  std::vector<CallHeader> headers;
+  std::string why = TellCall(own, header, &headers);
   if (!why.empty()) return {absl::OkStatus(), std::move(why)};
-  const bool agree = std::all_of(headers.begin(), headers.end(), [&](const Header& other) {
-    return other.failure_kind == 0 && other.SameCall(header);
+  const bool agree = std::all_of(headers.begin(), headers.end(), [&](const CallHeader& other) {
+    return other.failure_kind == 0 && other.SameCall(header) && other.bytes == header.bytes;
   });
   if (!agree) return Disagree(own, rank, headers, compared);
-  PeerWork work(calls, layout_, mesh_.get(), timeout_, kernels);
-  why = work.Run();
-  if (!work.kernel_failed().ok()) {
-    why = absl::StrCat("rank ", rank, " has failed: ", work.kernel_failed().message());
+  work->Take([this](int daemon) { return boxes_.elements(daemon); });
+  why = work->Run();
+  if (!work->kernel_failed().ok()) {
+    why = absl::StrCat("rank ", rank, " has failed: ", work->kernel_failed().message());
   } else if (!why.empty()) {
     why = CutIn(own.op.name, why);
   }

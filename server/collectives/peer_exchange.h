@@ -13,9 +13,11 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "ops/collective.h"
+#include "server/collectives/call_boxes.h"
 #include "server/collectives/collective_engine.h"
 #include "server/collectives/group_layout.h"
 #include "server/collectives/mesh.h"
+#include "server/collectives/ring_reduction.h"
 
 namespace chx::server {
 
@@ -55,17 +57,21 @@ class PeerExchange {
   void Abort() { mesh_->Abort(); }
 
  private:
-  struct Header;
   struct Text;
   struct MessageHeader;
   struct Sent;
 
   // How a group is broken, unless it is known better. `why`: for the log.
   static std::string CutIn(absl::string_view op, const std::string& why);
-  // Each daemon's, of a fixed size, to all. Empty, or what went wrong.
-  template <typename T>
-  std::string Gather(uint64_t slot, absl::string_view op, const T& own, std::vector<T>* all);
-  PeerOutcome Disagree(const CollectiveCall& own, int rank, const std::vector<Header>& headers,
+  // For transfers from other daemons, by daemon, and to them. Empty, or what went wrong.
+  std::string WaitFor(absl::string_view op, const CallBoxes::Transfers& receives,
+                      const CallBoxes::Transfers& sends);
+  // Each daemon's text, to all.
+  std::string Gather(absl::string_view op, const Text& own, std::vector<Text>* all);
+  // All of this daemon's ranks have come to this call; *headers has what all daemons say of it.
+  std::string TellCall(const CollectiveCall& own, const CallHeader& header,
+                       std::vector<CallHeader>* headers);
+  PeerOutcome Disagree(const CollectiveCall& own, int rank, const std::vector<CallHeader>& headers,
                        const absl::Status& compared);
   PeerOutcome TakeElements(const CollectiveCall& call, const MessageHeader& header,
                            Patience patience, Receiving* receiving);
@@ -76,6 +82,8 @@ class PeerExchange {
   const GroupLayout layout_;
   const std::unique_ptr<Mesh> mesh_;
   const std::chrono::milliseconds timeout_;
+  CallBoxes boxes_;
+  RingReduction ring_;
   std::thread sweeper_ ABSL_GUARDED_BY(mutex_);  // from the first message on
   Mutex mutex_;
   CondVar changed_;

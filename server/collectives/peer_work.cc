@@ -19,13 +19,18 @@ constexpr int64_t kPiece = 16 << 20;
 // What a reduction to one rank takes beside the arrays.
 constexpr int64_t kScratchBytes = 4 << 20;
 
+// Where the next array lies behind one of so many bytes.
+int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 }  // namespace
 
 PeerWork::PeerWork(const std::vector<const CollectiveCall*>& calls, const GroupLayout& layout,
-                   Mesh* mesh, std::chrono::milliseconds timeout, HostKernels kernels)
+                   Mesh* mesh, RingReduction* ring, std::chrono::milliseconds timeout,
+                   HostKernels kernels)
     : calls_(calls),
       layout_(layout),
       mesh_(*mesh),
+      ring_(*ring),
       timeout_(timeout),
       kernels_(kernels),
       pattern_(*Own().op.pattern),
@@ -123,18 +128,73 @@ const char* PeerWork::ReduceOwn(size_t array, const CollectiveMove& move, int64_
   return scratch;
 }
 
-std::string PeerWork::ReduceToAll(size_t array, const CollectiveMove& move) {
+void PeerWork::FinishToAll(size_t array, const std::vector<char*>& here) {
   const Dtype dtype = Own().inputs[array].dtype;
-  const int64_t count = BlockBytes(array) / ItemSize(dtype);
-  const std::vector<char*> here = Destinations(array, move);
-  const char* const own = ReduceOwn(array, move, 0, count, here[0]);
-  std::string why =
-      mesh_.AllReduce(own, here[0], static_cast<size_t>(count),
-                      static_cast<size_t>(ItemSize(dtype)), Reduction(dtype), timeout_);
-  if (!why.empty()) return why;
-  Note(FinishReduction(reduction_, dtype, count, layout_.num_ranks(), here[0], kernels_));
+  const int64_t bytes = BlockBytes(array);
+  Note(FinishReduction(reduction_, dtype, bytes / ItemSize(dtype), layout_.num_ranks(), here[0],
+                       kernels_));
   for (size_t i = 1; i < here.size(); ++i) {
-    std::memcpy(here[i], here[0], static_cast<size_t>(BlockBytes(array)));
+    std::memcpy(here[i], here[0], static_cast<size_t>(bytes));
+  }
+}
+
+bool PeerWork::ReducesToAll() const {
+  const int num_ranks = layout_.num_ranks();
+  if (pattern_.count(num_ranks) != 1) return false;
+  const CollectiveMove move = pattern_.move(0, num_ranks, root_);
+  return move.from == CollectiveMove::kEvery && move.to == CollectiveMove::kEvery;
+}
+
+int64_t PeerWork::Give(char* elements, int64_t room) {
+  if (!ReducesToAll()) return 0;
+  const CollectiveMove move = pattern_.move(0, layout_.num_ranks(), root_);
+  given_.assign(Own().inputs.size(), false);
+  int64_t given = 0;
+  for (size_t array = 0; array < given_.size(); ++array) {
+    const int64_t bytes = BlockBytes(array);
+    if (bytes > room - given) continue;
+    given_[array] = true;
+    char* const place = elements + given;
+    const int64_t count = bytes / ItemSize(Own().inputs[array].dtype);
+    const char* const own = ReduceOwn(array, move, 0, count, place);
+    if (own != place && bytes > 0) std::memcpy(place, own, static_cast<size_t>(bytes));
+    given = std::min(room, given + Aligned(bytes));
+  }
+  return given;
+}
+
+void PeerWork::Take(absl::FunctionRef<char*(int daemon)> elements) {
+  absl::InlinedVector<char*, 16> inputs;
+  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) inputs.push_back(elements(daemon));
+  for (size_t array = 0; array < given_.size(); ++array) {
+    const int64_t bytes = BlockBytes(array);
+    if (!given_[array] || bytes == 0) continue;
+    const Dtype dtype = Own().inputs[array].dtype;
+    const std::vector<char*> here = Destinations(array, {});
+    Note(ReduceElements(reduction_, dtype, bytes / ItemSize(dtype), inputs, here[0], kernels_));
+    FinishToAll(array, here);
+    for (char*& input : inputs) input += Aligned(bytes);
+  }
+}
+
+std::string PeerWork::ReduceToAll() {
+  const CollectiveMove move = pattern_.move(0, layout_.num_ranks(), root_);
+  std::vector<RingReduction::Part> parts;
+  for (size_t array = 0; array < Own().inputs.size(); ++array) {
+    if (given_[array] || BlockBytes(array) == 0) continue;
+    const Dtype dtype = Own().inputs[array].dtype;
+    RingReduction::Part part;
+    part.out = Destinations(array, move)[0];
+    part.item = ItemSize(dtype);
+    part.count = BlockBytes(array) / part.item;
+    part.in = ReduceOwn(array, move, 0, part.count, part.out);
+    part.add = Reduction(dtype);
+    parts.push_back(std::move(part));
+  }
+  std::string why = ring_.Run(parts);
+  if (!why.empty()) return why;
+  for (size_t array = 0; array < Own().inputs.size(); ++array) {
+    if (!given_[array] && BlockBytes(array) > 0) FinishToAll(array, Destinations(array, move));
   }
   return "";
 }
@@ -161,6 +221,7 @@ std::string PeerWork::ReduceToOne(size_t array, const CollectiveMove& move) {
 }
 
 std::string PeerWork::Run() {
+  if (ReducesToAll()) return ReduceToAll();
   const size_t num_arrays = (pattern_.by_output ? Own().outputs : Own().inputs).size();
   const int64_t moves = pattern_.count(layout_.num_ranks());
   std::string why;
@@ -170,8 +231,6 @@ std::string PeerWork::Run() {
       const CollectiveMove move = pattern_.move(i, layout_.num_ranks(), root_);
       if (move.from != CollectiveMove::kEvery) {
         Move(array, i, move);
-      } else if (move.to == CollectiveMove::kEvery) {
-        why = ReduceToAll(array, move);
       } else {
         why = ReduceToOne(array, move);
       }

@@ -7,24 +7,32 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "ops/collective.h"
 #include "server/collectives/group_layout.h"
 #include "server/collectives/mesh.h"
+#include "server/collectives/ring_reduction.h"
 #include "server/engine/collectives.h"
 
 namespace chx::server {
 
 // Of one call, which all ranks agree on. The elements of a daemon's own ranks are reduced before
 // they leave it, and what it gets comes once, however many ranks it has. A reduction has the same
-// bits at all ranks, and the same each time; its order is that of Mesh. Used by one thread.
+// bits at all ranks, and the same each time; its order is that of RingReduction or Mesh. Used by
+// one thread.
 class PeerWork {
  public:
   // `calls`: by rank; null for those of other daemons.
   PeerWork(const std::vector<const CollectiveCall*>& calls, const GroupLayout& layout, Mesh* mesh,
-           std::chrono::milliseconds timeout, HostKernels kernels);
+           RingReduction* ring, std::chrono::milliseconds timeout, HostKernels kernels);
 
   // Empty, or what went wrong: then the daemons are out of step.
   std::string Run();
+  // Before that, for arrays that are reduced to all ranks and for which there is room in the
+  // message with the call: Give writes their elements, so many bytes, and Take gets those of each
+  // daemon.
+  int64_t Give(char* elements, int64_t room);
+  void Take(absl::FunctionRef<char*(int daemon)> elements);
   // Not OK: that was it.
   const absl::Status& kernel_failed() const { return kernel_failed_; }
 
@@ -47,7 +55,10 @@ class PeerWork {
   void Move(size_t array, int64_t number, const CollectiveMove& move);
   // Waits for the transfers so far, and finishes the moves.
   std::string Settle();
-  std::string ReduceToAll(size_t array, const CollectiveMove& move);
+  bool ReducesToAll() const;
+  std::string ReduceToAll();
+  // Of what all daemons have reduced, at one of this daemon's ranks.
+  void FinishToAll(size_t array, const std::vector<char*>& here);
   std::string ReduceToOne(size_t array, const CollectiveMove& move);
   // Elements [begin, begin + count) of this daemon's ranks, reduced: at `scratch`, or where they
   // are.
@@ -60,11 +71,13 @@ class PeerWork {
   const std::vector<const CollectiveCall*>& calls_;
   const GroupLayout& layout_;
   Mesh& mesh_;
+  RingReduction& ring_;
   const std::chrono::milliseconds timeout_;
   const HostKernels kernels_;
   const CollectivePattern& pattern_;
   const int root_;
   const GroupReduction reduction_;
+  std::vector<bool> given_;  // by array
   std::vector<Arrival> arrivals_;
   absl::Status kernel_failed_;
 };

@@ -1,5 +1,4 @@
 // chxd's Mesh by Gloo.
-#include <gloo/allreduce.h>
 #include <gloo/reduce.h>
 #include <gloo/transport/unbound_buffer.h>
 
@@ -90,18 +89,6 @@ class GlooMesh final : public Mesh {
  public:
   explicit GlooMesh(std::shared_ptr<LinkedContext> context) : context_(std::move(context)) {}
   ~GlooMesh() override { context_->Close(); }
-
-  std::string AllReduce(const void* in, void* out, size_t count, size_t item,
-                        const Reduction& reduction, Milliseconds timeout) override {
-    return Finish([&] {
-      context_->BoundWaits(timeout);
-      gloo::AllreduceOptions options(context_);
-      SetArrays(in, out, count, item, &options);
-      options.setReduceFunction(reduction);
-      options.setTimeout(timeout);
-      gloo::allreduce(options);
-    });
-  }
 
   std::string Reduce(const void* in, void* out, size_t count, size_t item,
                      const Reduction& reduction, int root, Milliseconds timeout) override {

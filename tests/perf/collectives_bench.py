@@ -155,8 +155,8 @@ def main():
         run(arguments, pathlib.Path(folder), stack)
 
 
-def start_daemons(count, chxd, directory, stack):
-    """Their addresses, and where groups of several meet."""
+def start_daemons(count, chxd, directory, stack, flags=(), pin=False):
+    """Their addresses, and where groups of several meet. `pin`: each has a core of its own."""
     (directory / "secret").write_text("s" * 32)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -172,9 +172,11 @@ def start_daemons(count, chxd, directory, stack):
                     "--peers=127.0.0.1:*",
                     f"--peer-secret-file={directory}/secret",
                     "--log-level=warning",
+                    *flags,
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
+                preexec_fn=(lambda core=number: os.sched_setaffinity(0, {core})) if pin else None,
             )
         )
         stack.callback(daemon.terminate)

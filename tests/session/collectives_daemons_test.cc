@@ -75,6 +75,38 @@ TEST_F(CollectivesDaemonsTest, RanksThatDifferAllLearnHow) {
   });
 }
 
+// Few elements, which go with the call; and many, in chunks, segments and rounds of a ring.
+TEST_F(CollectivesDaemonsTest, ReductionsOfAnySize) {
+  for (const std::vector<int>& places :
+       std::vector<std::vector<int>>{{0, 1}, {0, 1, 1}, {0, 1, 2}, {2, 0, 1, 3}, {0, 1, 0, 1}}) {
+    FormAcross(places);
+    const auto size = static_cast<float>(places.size());
+    for (const int count : {1, 5, 16000, 16384, 16385, 100003, 700001, 2500007}) {
+      std::vector<Values> results(places.size());
+      All([&](Rank& rank) {
+        Values values(static_cast<size_t>(count));
+        for (int i = 0; i < count; ++i) {
+          values[i] = static_cast<float>(i % 1009 + rank.rank()) / 3;
+        }
+        const Handle x = rank.New(values);
+        const Handle small = rank.New({At(rank.rank(), 0)});
+        const Handle first = rank.Call("all_reduce", 1, {x, small, x}, {1});
+        const absl::StatusOr<Values> sum = rank.Read(first);
+        ASSERT_EQ(sum.status(), absl::OkStatus());
+        ASSERT_EQ(sum->size(), values.size());
+        for (int i = 0; i < count; ++i) {
+          ASSERT_NEAR((*sum)[i], (static_cast<float>(i % 1009) + (size - 1) / 2) / 3, 1e-3) << i;
+        }
+        EXPECT_EQ(*rank.Read(x), values);
+        EXPECT_EQ(*rank.Read(first + 1), Values({10 * (size + 1) / 2}));
+        EXPECT_TRUE(*rank.Read(first + 2) == *sum);
+        results[rank.rank()] = *sum;
+      });
+      for (const Values& result : results) EXPECT_TRUE(result == results[0]) << "the same bits";
+    }
+  }
+}
+
 TEST_F(CollectivesDaemonsTest, GradientsAreReducedWhileTheyAreComputed) {
   FormAcross({0, 1, 1});
   All([](Rank& rank) {

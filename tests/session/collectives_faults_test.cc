@@ -74,13 +74,16 @@ class CollectivesFaultsTest : public DaemonsTest {
         if (!rank.Read(sum).ok()) return leave(sum);
         rank.Call("send", 1, {sum}, {next, 3});
         const Handle received = rank.Call("recv", 1, {x}, {before, 3});
-        if (!rank.Read(received).ok()) return leave(received);
-        EXPECT_EQ((*rank.Read(received))[0], 3.0F);
+        const absl::StatusOr<Values> values = rank.Read(received);
+        if (!values.ok()) return leave(received);
+        EXPECT_EQ((*values)[0], 3.0F);
         const Handle rows = rank.Call("all_gather", 1, {x});
         if (!rank.Read(rows).ok()) return leave(rows);
         rank.Do({command::Release{{sum, received, rows}}});
       }
-      EXPECT_EQ(*rank.Read(small), Values({1, 2}));
+      const absl::StatusOr<Values> kept = rank.Read(small);
+      if (!kept.ok()) return leave(small);
+      EXPECT_EQ(*kept, Values({1, 2}));
     }
   }
 
