@@ -1,6 +1,7 @@
 #include "ops/op_def.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -110,6 +111,17 @@ OpDef& OpDef::Saves(std::vector<std::string> names) {
       if (outputs[i] == saved) saved_outputs |= uint32_t{1} << i;
     }
   }
+  return *this;
+}
+
+OpDef& OpDef::SavesIf(bool (*fn)(absl::Span<const AttrValue> values),
+                      std::vector<std::string> names) {
+  const uint32_t always_inputs = saved_inputs;
+  const uint32_t always_outputs = saved_outputs;
+  Saves(std::move(names));
+  saves_more = fn;
+  more_inputs = std::exchange(saved_inputs, always_inputs);
+  more_outputs = std::exchange(saved_outputs, always_outputs);
   return *this;
 }
 

@@ -77,6 +77,10 @@ struct OpDef {
   uint32_t saved_inputs =
       0;  // bit i: input i is kept for the gradient; a variadic input has one bit
   uint32_t saved_outputs = 0;  // bit i: output i
+  // The same for calls with some attributes only; null: there are none.
+  bool (*saves_more)(absl::Span<const AttrValue> values) = nullptr;
+  uint32_t more_inputs = 0;
+  uint32_t more_outputs = 0;
   // Bit i: outputs are constant with respect to input i, whatever its dtype; as saved_inputs.
   uint32_t constant_inputs = 0;
   // Inputs are broadcast against each other, and the kernel sees all of them in the output's shape.
@@ -132,6 +136,7 @@ struct OpDef {
   // The pattern outlives the registry. Declares the attribute "group".
   OpDef& Collective(InferFn fn, const CollectivePattern* collective_pattern);
   OpDef& Saves(std::vector<std::string> names);
+  OpDef& SavesIf(bool (*fn)(absl::Span<const AttrValue> values), std::vector<std::string> names);
   OpDef& Gradient(GradientFn fn);
   // Inputs that have no gradient although they may be floats.
   OpDef& ConstantInputs(std::vector<std::string> names);
@@ -182,8 +187,19 @@ struct OpDef {
     return identity != nullptr && identity(input, values);
   }
   bool IsConstantInput(size_t i) const { return HasInput(constant_inputs, i); }
-  // Whether the gradient may ask for input i.
-  bool SavesInput(size_t i) const { return HasInput(saved_inputs, i); }
+  // Whether the gradient of a call may ask for input i, or for output i of those declared.
+  bool SavesInput(size_t i, absl::Span<const AttrValue> values) const {
+    return HasInput(SavedInputs(values), i);
+  }
+  bool SavesOutput(size_t i, absl::Span<const AttrValue> values) const {
+    return ((SavedOutputs(values) >> i) & 1) != 0;
+  }
+  uint32_t SavedInputs(absl::Span<const AttrValue> values) const {
+    return saved_inputs | (saves_more != nullptr && saves_more(values) ? more_inputs : 0);
+  }
+  uint32_t SavedOutputs(absl::Span<const AttrValue> values) const {
+    return saved_outputs | (saves_more != nullptr && saves_more(values) ? more_outputs : 0);
+  }
   // Whether the declared input i, an array or a list of them, is written.
   bool WritesInput(size_t i) const {
     return written_inputs != 0 ? ((written_inputs >> i) & 1) != 0 : in_place && i == 0;

@@ -41,7 +41,7 @@ TEST_P(SchemaTest, EntryIsSound) {
     EXPECT_EQ(op.gradient, nullptr);
   }
   if (op.gradient == nullptr) {
-    EXPECT_EQ(op.saved_inputs | op.saved_outputs, 0u);
+    EXPECT_EQ(op.saved_inputs | op.saved_outputs | op.more_inputs | op.more_outputs, 0u);
   }
   if (op.kind == OpKind::kView || op.kind == OpKind::kTransfer) {
     EXPECT_FALSE(op.inputs.empty());
@@ -99,8 +99,10 @@ TEST_P(SchemaTest, SamplesHoldAndSavesAreExact) {
     EXPECT_EQ(CheckCall(call, inferred, 3, &touched), "");
   }
   EXPECT_GT(accepted, 0) << "no valid sample: add one to ops/testing/samples.cc";
-  EXPECT_EQ(touched.inputs, op.saved_inputs) << "inputs that the gradient reads, not Saves()";
-  EXPECT_EQ(touched.outputs, op.saved_outputs) << "outputs that the gradient reads, not Saves()";
+  EXPECT_EQ(touched.inputs, op.saved_inputs | op.more_inputs)
+      << "inputs that the gradient reads, not Saves()";
+  EXPECT_EQ(touched.outputs, op.saved_outputs | op.more_outputs)
+      << "outputs that the gradient reads, not Saves()";
 }
 
 TEST_P(SchemaTest, PropertiesForPythonFit) {

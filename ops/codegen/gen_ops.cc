@@ -255,10 +255,10 @@ std::string KindOf(const OpDef& op) {
 std::string Saved(const OpDef& op) {
   std::vector<std::string> names;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (op.SavesInput(i)) names.push_back(op.inputs[i].name);
+    if (((op.saved_inputs | op.more_inputs) >> i) & 1) names.push_back(op.inputs[i].name);
   }
   for (size_t i = 0; i < op.outputs.size(); ++i) {
-    if ((op.saved_outputs >> i) & 1) names.push_back(op.outputs[i]);
+    if (((op.saved_outputs | op.more_outputs) >> i) & 1) names.push_back(op.outputs[i]);
   }
   return absl::StrJoin(names, ", ");
 }

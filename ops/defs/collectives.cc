@@ -7,6 +7,7 @@
 
 #include "ops/defs/common/expressions.h"
 #include "ops/defs/common/nothing.h"
+#include "ops/defs/common/running_products.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -176,27 +177,40 @@ Value InGroup(GradContext& g, absl::string_view op, Value x) {
   return g.Apply(op, {x}, {{"group", g.attr(0)}, {"root", g.attr(own.AttrIndex("root"))}});
 }
 
+GroupReduction ReductionOf(const GradContext& g) { return chx::ReductionOf(g.op(), g.attrs()); }
+
 // Sums and means are linear: their gradients need no values.
-bool CheckLinear(GradContext& g) {
-  const GroupReduction reduction = ReductionOf(g.op(), g.attrs());
-  if (reduction == GroupReduction::kSum || reduction == GroupReduction::kMean) return true;
-  g.Fail(MakeError(
-      ErrorKind::kNotImplemented,
-      absl::StrCat("[", g.op().name, "] has a gradient for sum and mean, got ",
-                   g.op().attrs[g.op().AttrIndex("reduction")].choices[static_cast<int>(reduction)],
-                   ": pass x.as_grad_stopped()")));
-  return false;
+bool NeedsValues(absl::Span<const AttrValue> attrs, int reduction) {
+  const auto value = static_cast<GroupReduction>(attrs[reduction].AsInt());
+  return value != GroupReduction::kSum && value != GroupReduction::kMean;
 }
+// The reduction's place among the attributes, which differs.
+bool SecondNeedsValues(absl::Span<const AttrValue> attrs) { return NeedsValues(attrs, 1); }
+bool ThirdNeedsValues(absl::Span<const AttrValue> attrs) { return NeedsValues(attrs, 2); }
 
 // Of what the ranks' sum has; a mean has a part of it.
 Value AsReduced(GradContext& g, Value grad) {
-  if (ReductionOf(g.op(), g.attrs()) != GroupReduction::kMean) return grad;
+  if (ReductionOf(g) != GroupReduction::kMean) return grad;
   return grad * (1.0 / static_cast<double>(g.attr(0).ints()[2]));
+}
+
+// Of this rank's input i, given the gradient of what it was reduced to, at each of its elements:
+// `grad`, the sum over all ranks' losses. `reduced` gives the values there. All ranks call it, with
+// the same commands between them. As those of amax, amin and prod.
+template <typename Reduced>
+Value OfInput(GradContext& g, int i, Value grad, Reduced reduced) {
+  const Value x = g.input(i);
+  if (ReductionOf(g) != GroupReduction::kProd) {
+    return Where(g.Apply("equal", {x, reduced()}), grad, 0);
+  }
+  const Value all = g.Apply("all_gather", {Cast(x, WideDtype(x.dtype()))}, {{"group", g.attr(0)}});
+  const int64_t rank = g.attr(0).ints()[1];
+  const Value others = TimesTheOthers(all, ExpandDims(Cast(grad, all.dtype()), 0), 0);
+  return Reshape(SliceAxis(others, 0, rank, rank + 1), x.shape());
 }
 
 // All in one command, whatever a rank needs of it: the ranks' commands have to be the same.
 void AllReduceGradient(GradContext& g) {
-  if (!CheckLinear(g)) return;
   absl::InlinedVector<Value, 4> grads;
   absl::InlinedVector<int, 4> inputs;
   for (int i = 0; i < g.num_outputs(); ++i) {
@@ -211,10 +225,32 @@ void AllReduceGradient(GradContext& g) {
   const Value first = g.Apply("all_reduce", absl::MakeConstSpan(grads),
                               {{"group", g.attr(0)}, {"reduction", g.attr(1)}});
   if (!g.status().ok()) return;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!g.needs_grad(inputs[i])) continue;
-    g.SetInputGrad(inputs[i], Value(first.context(), first.id() + static_cast<int>(i)));
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const int i = inputs[k];
+    Value grad(first.context(), first.id() + static_cast<int>(k));
+    if (SecondNeedsValues(g.attrs())) {
+      grad = OfInput(g, i, grad, [&] { return g.output(i); });
+    }
+    if (g.status().ok() && g.needs_grad(i)) g.SetInputGrad(i, grad);
   }
+}
+
+void ReduceGradient(GradContext& g) {
+  const ArraySpec& x = g.input_spec(0);
+  // What the root has, at all ranks.
+  const auto from_root = [&](Value value) {
+    return InGroup(g, "broadcast",
+                   IsRoot(g) ? value : ZerosFor(value, ArraySpec(value.dtype(), x.shape)));
+  };
+  const Value grad = from_root(g.output_grad(0));
+  if (!ThirdNeedsValues(g.attrs())) return g.SetInputGrad(0, AsReduced(g, grad));
+  g.SetInputGrad(0, OfInput(g, 0, grad, [&] { return from_root(g.output(0)); }));
+}
+
+void ReduceScatterGradient(GradContext& g) {
+  const Value grad = InGroup(g, "all_gather", g.output_grad(0));
+  if (!SecondNeedsValues(g.attrs())) return g.SetInputGrad(0, AsReduced(g, grad));
+  g.SetInputGrad(0, OfInput(g, 0, grad, [&] { return InGroup(g, "all_gather", g.output(0)); }));
 }
 
 // From the root to all: their part of what the root has.
@@ -252,18 +288,14 @@ void RegisterCollectives(OpRegistry& r) {
       .Inputs({"arrays..."})
       .Outputs({"ys..."})
       .Tuple()
+      .SavesIf(SecondNeedsValues, {"arrays", "ys"})
       .Gradient(AllReduceGradient);
   reduces(rooted(collective("reduce",
                             "As all_reduce of one array, at rank `root`; without elements at the "
                             "others.",
                             ReduceRule, kReduce)))
-      .Gradient([](GradContext& g) {
-        if (!CheckLinear(g)) return;
-        const Value grad = g.output_grad(0);
-        const Value given =
-            IsRoot(g) ? grad : ZerosFor(grad, ArraySpec(grad.dtype(), g.input_spec(0).shape));
-        g.SetInputGrad(0, AsReduced(g, InGroup(g, "broadcast", given)));
-      });
+      .SavesIf(ThirdNeedsValues, {"x", "y"})
+      .Gradient(ReduceGradient);
   rooted(collective("broadcast",
                     "The array of rank `root`; the others give one of its shape and dtype.",
                     BroadcastRule, kBroadcast))
@@ -284,10 +316,8 @@ void RegisterCollectives(OpRegistry& r) {
   reduces(collective("reduce_scatter",
                      "The reduction of all ranks' rows number `rank`: as all_reduce(x)[rank].",
                      ReduceScatterRule, kReduceScatter))
-      .Gradient([](GradContext& g) {
-        if (!CheckLinear(g)) return;
-        g.SetInputGrad(0, AsReduced(g, InGroup(g, "all_gather", g.output_grad(0))));
-      });
+      .SavesIf(SecondNeedsValues, {"x", "y"})
+      .Gradient(ReduceScatterGradient);
   collective("all_to_all", "Row r is row number `rank` of rank r's array.", AllToAllRule, kAllToAll)
       .Gradient(
           [](GradContext& g) { g.SetInputGrad(0, InGroup(g, "all_to_all", g.output_grad(0))); });

@@ -203,8 +203,8 @@ std::string CheckGradient(const Call& call, const InferResult& inferred, uint64_
   }
   touched->inputs |= context.touched_inputs();
   touched->outputs |= context.touched_outputs();
-  if ((context.touched_inputs() & ~op.saved_inputs) != 0 ||
-      (context.touched_outputs() & ~op.saved_outputs) != 0) {
+  if ((context.touched_inputs() & ~op.SavedInputs(call.attrs)) != 0 ||
+      (context.touched_outputs() & ~op.SavedOutputs(call.attrs)) != 0) {
     return "its gradient reads what is not saved";
   }
   for (int i = 0; i < context.num_inputs(); ++i) {

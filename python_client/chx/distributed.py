@@ -253,7 +253,7 @@ def destroy(group: ProcessGroup | None = None) -> None:
 def all_reduce(x: _Any, op: _Reduction = "sum", group: ProcessGroup | None = None) -> _Any:
     """The sum, or another reduction, of all ranks' arrays: the same bits at each rank.
 
-    Differentiable for "sum" and "mean". "mean" of integers is float32.
+    Differentiable. "mean" of integers is float32.
 
     Args:
       x: an array, or a list of arrays, which takes one command.

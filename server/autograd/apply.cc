@@ -70,7 +70,7 @@ void SaveInputs(const VariableCall& call, const RecordMode& mode, OpNode* node) 
     }
     saved.is_array = true;
     saved.spec = input.array()->array.spec;
-    if (call.op.SavesInput(i)) {
+    if (call.op.SavesInput(i, call.attrs)) {
       saved.saved = true;
       saved.value = InRecordedGraphs(*input.array(), mode);
     }
@@ -87,7 +87,7 @@ Ref<OpNode> NewOpNode(const VariableCall& call, const ApplyOutputs& outputs, con
   for (size_t i = 0; i < outputs.size(); ++i) {
     node->outputs[i].spec = outputs[i].array.spec;
     const size_t declared = std::min(i, op.outputs.size() - 1);
-    if ((op.saved_outputs >> declared) & 1) node->outputs[i].saved = outputs[i].array;
+    if (op.SavesOutput(declared, call.attrs)) node->outputs[i].saved = outputs[i].array;
   }
   return node;
 }
@@ -205,7 +205,7 @@ absl::Status RunOne(Runtime& runtime, const VariableCall& call, ApplyOutputs* ou
   for (size_t i = 0; i < inputs.size(); ++i) {
     arrays.push_back(inputs[i].As<ArrayOperand>([](const Variable* v) { return &v->array; }));
     // What the gradient may ask for is saved after the run, and must still be there.
-    arrays.back().last_use = inputs[i].last_use && !(in_graph && op.SavesInput(i));
+    arrays.back().last_use = inputs[i].last_use && !(in_graph && op.SavesInput(i, call.attrs));
   }
   RunOutputs made;
   CHX_RETURN_IF_ERROR(runtime.executor.Run({op, arrays, call.attrs, call.device}, &made));

@@ -43,11 +43,11 @@ absl::Status CheckInferred(const OpNodeParts& parts) {
   for (size_t i = 0; i < parts.outputs.size(); ++i) {
     if (!SameType(inferred.outputs[i], parts.outputs[i].spec)) return Unsound("an output's shape");
     const size_t declared = std::min(i, op.outputs.size() - 1);
-    const bool saved = ((op.saved_outputs >> declared) & 1) != 0;
+    const bool saved = op.SavesOutput(declared, parts.attrs);
     if (saved != parts.outputs[i].saved.valid()) return Unsound("an output's value");
   }
   for (size_t i = 0; i < parts.inputs.size(); ++i) {
-    const bool saved = parts.inputs[i].is_array && op.SavesInput(i);
+    const bool saved = parts.inputs[i].is_array && op.SavesInput(i, parts.attrs);
     if (saved != parts.inputs[i].saved) return Unsound("an input's value");
   }
   return absl::OkStatus();
