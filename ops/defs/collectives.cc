@@ -222,15 +222,15 @@ void AllReduceGradient(GradContext& g) {
                                               {{"shape", ShapeAttr(y.shape)}, {"dtype", y.dtype}}));
     inputs.push_back(i);
   }
-  const Value first = g.Apply("all_reduce", absl::MakeConstSpan(grads),
-                              {{"group", g.attr(0)}, {"reduction", g.attr(1)}});
+  const bool linear = !SecondNeedsValues(g.attrs());
+  const Value first =
+      g.Apply("all_reduce", absl::MakeConstSpan(grads),
+              {{"group", g.attr(0)}, {"reduction", linear ? g.attr(1) : AttrValue(0)}});
   if (!g.status().ok()) return;
   for (size_t k = 0; k < inputs.size(); ++k) {
     const int i = inputs[k];
     Value grad(first.context(), first.id() + static_cast<int>(k));
-    if (SecondNeedsValues(g.attrs())) {
-      grad = OfInput(g, i, grad, [&] { return g.output(i); });
-    }
+    if (!linear) grad = OfInput(g, i, grad, [&] { return g.output(i); });
     if (g.status().ok() && g.needs_grad(i)) g.SetInputGrad(i, grad);
   }
 }

@@ -44,8 +44,9 @@ CallBoxes::Transfers CallBoxes::Send(const CallHeader& header) {
   char* const own = BoxOf(current_, layout_.self);
   std::memcpy(own, &header, sizeof(header));
   Transfers sends;
-  for (int daemon = 0; daemon < layout_.num_daemons(); ++daemon) {
-    if (daemon == layout_.self) continue;
+  for (int i = 1; i < layout_.num_daemons(); ++i) {
+    // Not all to the same one first.
+    const int daemon = (layout_.self + i) % layout_.num_daemons();
     sends.push_back(mesh_.Send(daemon, kSlot, own, static_cast<size_t>(kAlignment + header.bytes)));
   }
   return sends;
