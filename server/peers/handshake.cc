@@ -112,16 +112,18 @@ absl::Status NoTimeouts(int socket) {
 }  // namespace
 
 absl::Status IntroduceTo(int socket, const PeerPurpose& purpose, absl::string_view key,
-                         Deadline deadline) {
+                         Deadline deadline, bool* unheard) {
   Opening opening = {};
   std::copy(std::begin(kMagic), std::end(kMagic), opening.magic);
   opening.group = purpose.group;
   opening.from = purpose.from;
   const std::string nonce = RandomBytes(kNonceBytes);
   std::copy(nonce.begin(), nonce.end(), opening.nonce);
-  CHX_RETURN_IF_ERROR(Send(socket, opening, deadline));
   Answer answer = {};
-  CHX_RETURN_IF_ERROR(Receive(socket, &answer, deadline));
+  absl::Status status = Send(socket, opening, deadline);
+  if (status.ok()) status = Receive(socket, &answer, deadline);
+  *unheard = !status.ok();
+  CHX_RETURN_IF_ERROR(status);
   uint8_t expected[kMacBytes];
   MacOf(key, "server", opening, answer, expected);
   if (!SameMac(expected, answer.mac)) {

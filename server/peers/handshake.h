@@ -34,9 +34,10 @@ struct PeerPurpose {
 // The key for what it is for; an error: such connections are not accepted.
 using KeyFor = std::function<absl::StatusOr<std::string>(const PeerPurpose& purpose)>;
 
-// The connecting side. The socket is a blocking one; its timeouts are changed.
+// The connecting side. The socket is a blocking one; its timeouts are changed. *unheard: the other
+// side has said nothing.
 absl::Status IntroduceTo(int socket, const PeerPurpose& purpose, absl::string_view key,
-                         Deadline deadline);
+                         Deadline deadline, bool* unheard);
 // The accepting side.
 absl::StatusOr<PeerPurpose> LetIn(int socket, const KeyFor& key_for, Deadline deadline);
 

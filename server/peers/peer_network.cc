@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <random>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -71,12 +74,23 @@ absl::StatusOr<OwnedFd> PeerNetwork::ConnectInGroup(const std::string& address,
                                                     const PeerPurpose& purpose,
                                                     const std::string& key,
                                                     Deadline deadline) const {
-  CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline));
   const std::string derived = purpose.about_groups() ? key : DeriveKey(options_.secret, key);
-  const absl::Status status = IntroduceTo(socket.get(), purpose, derived, deadline);
-  if (!status.ok()) return MakeError(KindOf(status), absl::StrCat(address, ": ", status.message()));
-  KeepAlive(socket.get());
-  return socket;
+  std::minstd_rand random(std::random_device{}());
+  while (true) {
+    CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline));
+    bool unheard = false;
+    const absl::Status status = IntroduceTo(socket.get(), purpose, derived, deadline, &unheard);
+    if (status.ok()) {
+      KeepAlive(socket.get());
+      return socket;
+    }
+    // It has too many that it does not know yet: a thousand daemons that begin, or strangers.
+    const std::chrono::milliseconds pause(20 + random() % 200);
+    if (!unheard || std::chrono::steady_clock::now() + pause > deadline) {
+      return MakeError(KindOf(status), absl::StrCat(address, ": ", status.message()));
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 void PeerNetwork::ExpectGroup(const GroupNumber& group, const std::string& key, Take take) {

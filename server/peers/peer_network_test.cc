@@ -122,6 +122,14 @@ TEST_F(PeerNetworkTest, SilenceKeepsNobodyOut) {
   EXPECT_TRUE(socket.ok()) << socket.status();
 }
 
+// Until these have had their time.
+TEST_F(PeerNetworkTest, NorDoCrowds) {
+  std::vector<OwnedFd> silent;
+  for (int i = 0; i < 400; ++i) silent.push_back(*ConnectTo(Address(), In(milliseconds(5000))));
+  const auto socket = network_->ConnectAboutGroups(Address(), In(milliseconds(20000)));
+  EXPECT_TRUE(socket.ok()) << socket.status();
+}
+
 TEST_F(PeerNetworkTest, AGroupsConnectionNeedsItsKey) {
   std::promise<std::pair<int, bool>> come;
   int calls = 0;
