@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Sequence
 
 from chx import _core
 from chx._autograd.backward import _scale
 from chx._core import ndarray
+from chx._process_groups import ProcessGroup, _group_of
 from chx._runtime.context import BackpropId
 from chx._types import DtypeLike
-
-if typing.TYPE_CHECKING:
-    from chx.distributed import ProcessGroup
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 
@@ -75,8 +72,6 @@ class GradientReducer:
           GradientError: a parameter does not require a gradient.
           ContextError: the group is broken.
         """
-        from chx.distributed import _group_of  # which imports this module
-
         if isinstance(outputs, _core.ndarray):
             outputs = [outputs]
         if not self.params:

@@ -13,7 +13,6 @@ operators do, and are differentiable. All ranks call the same ones in the same o
 from __future__ import annotations
 
 import typing as _typing
-import weakref as _weakref
 from collections.abc import Sequence as _Sequence
 from types import SimpleNamespace as _SimpleNamespace
 from typing import Any as _Any, Literal as _Literal
@@ -21,6 +20,13 @@ from typing import Any as _Any, Literal as _Literal
 from chx import _core
 from chx._core import ndarray as _ndarray
 from chx._gradient_reducer import GradientReducer as GradientReducer
+from chx._process_groups import (
+    ProcessGroup as ProcessGroup,
+    _default,
+    _defaults,
+    _group_of,
+    _groups,
+)
 from chx._runtime.connection import connect_default as _connect_default
 from chx._runtime.session import Session as _Session
 
@@ -30,79 +36,6 @@ else:
     _operators = _SimpleNamespace(**_core._submodules["distributed"])
 
 _Reduction = _Literal["sum", "mean", "max", "min", "prod"]
-
-
-class ProcessGroup:
-    """A session's place among the ranks of a group, as init() and new_group() make it.
-
-    Attributes:
-      name: of the group.
-      rank: this session's, from 0.
-      size: how many ranks there are.
-    """
-
-    __slots__ = (
-        "name",
-        "rank",
-        "size",
-        "_secret",
-        "_address",
-        "_session_of",
-        "_number",
-        "__weakref__",
-    )
-
-    def __init__(
-        self, session: _Session, name: str, rank: int, size: int, secret: str, address: str
-    ) -> None:
-        self.name = name
-        self.rank = rank
-        self.size = size
-        self._secret = secret
-        self._address = address
-        # A session ends when nothing else refers to it.
-        self._session_of = _weakref.ref(session)
-        self._number = _core._join_group(session, name, secret, address, rank, size)
-
-    @property
-    def session(self) -> _Session:
-        """Whose place it is.
-
-        Raises:
-          ContextError: it has ended.
-        """
-        session = self._session_of()
-        if session is None:
-            raise _core.ContextError(f"expects a session that has not ended, for {self!r}")
-        return session
-
-    def __repr__(self) -> str:
-        return f"ProcessGroup({self.name!r}, rank={self.rank}, size={self.size})"
-
-    def __iter__(self) -> _typing.Iterator[int]:
-        """What operators take as their attribute `group`."""
-        return iter((self._number, self.rank, self.size))
-
-
-# Those of a session, in the order in which they were made; the first one that init() made is its
-# default.
-_groups: _weakref.WeakKeyDictionary[_Session, list[ProcessGroup]] = _weakref.WeakKeyDictionary()
-_defaults: _weakref.WeakKeyDictionary[_Session, ProcessGroup] = _weakref.WeakKeyDictionary()
-
-
-def _group_of(array: _Any, group: ProcessGroup | None) -> _Sequence[int]:
-    """As operators take it; the default one of the array's session."""
-    if group is None:
-        is_array = isinstance(array, _ndarray)
-        group = _default(array.device.backend._session if is_array else _connect_default())
-    return tuple(group)
-
-
-def _default(session: _Session) -> ProcessGroup:
-    group = _defaults.get(session)
-    if group is None:
-        raise _core.ContextError("expects chx.distributed.init() before, or a group")
-    return group
 
 
 def join(

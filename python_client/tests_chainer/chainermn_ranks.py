@@ -190,6 +190,80 @@ def model_parallel(comm, device):
 
 
 @scenario
+def dual_parallel(comm, device):
+    """Pairs of ranks have a model each, which goes from rank to rank and back; the pairs share its
+    gradients, and have data of their own.
+    """
+    if comm.size % 2 != 0:
+        return {}
+    of_model = comm.split(comm.rank // 2, comm.rank)
+    of_data = comm.split(comm.rank % 2, comm.rank)
+    model = chainermn.MultiNodeChainList(of_model)
+    first = of_model.rank == 0
+    if first:
+        model.add_link(seeded(L.Linear(6, 5), "dual_parallel 0"), rank_in=None, rank_out=1)
+        model.add_link(seeded(L.Linear(4, 3), "dual_parallel 2"), rank_in=1, rank_out=None)
+    else:
+        model.add_link(seeded(L.Linear(5, 4), "dual_parallel 1"), rank_in=0, rank_out=0)
+    model.to_device(device)
+    optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.SGD(0.1), of_data)
+    optimizer.setup(model)
+    x, t = (device.send(np.array(a)) for a in zip(*points(24)[of_data.rank :: of_data.size]))
+    losses = []
+
+    def loss():
+        if not first:
+            return model()
+        y = F.softmax_cross_entropy(model(x), t)
+        losses.append(float(y.array))
+        return y
+
+    for _ in range(4):
+        optimizer.update(loss)
+    return {**values_of(model, device), "losses": np.array(losses)}
+
+
+@scenario
+def seq2seq(comm, device):
+    """An encoder at rank 0 and a decoder at rank 1, which learn to reverse."""
+    pair = comm.split(int(comm.rank > 1), comm.rank)
+    if comm.size == 1 or comm.rank > 1:
+        return {}
+    encodes = comm.rank == 0
+    rng = rng_of("seq2seq")
+    words = [rng.randint(0, 7, n).astype("i") for n in (4, 3, 3)]
+    model = chainer.Chain()
+    with model.init_scope():
+        model.embed = seeded(L.EmbedID(8, 5), "seq2seq", comm.rank)
+        model.rnn = chainermn.links.create_multi_node_n_step_rnn(
+            seeded(L.NStepLSTM(1, 5, 5, 0.0), "seq2seq rnn", comm.rank),
+            pair,
+            None if encodes else 0,
+            1 if encodes else None,
+        )
+        model.out = seeded(L.Linear(5, 8), "seq2seq out")
+    model.to_device(device)
+    optimizer = chainer.optimizers.SGD(0.5).setup(model)
+    losses = []
+    for _ in range(4):
+        model.cleargrads()
+        if encodes:
+            *_, delegate = model.rnn([model.embed(device.send(w)) for w in words])
+            delegate.backward()
+        else:
+            targets = [w[::-1] for w in words]
+            begun = [np.concatenate([[7], t[:-1]]).astype("i") for t in targets]
+            *_, ys, _ = model.rnn([model.embed(device.send(w)) for w in begun])
+            t = device.send(np.concatenate(targets))
+            loss = F.softmax_cross_entropy(model.out(F.concat(ys, 0)), t)
+            losses.append(float(loss.array))
+            loss.backward()
+        optimizer.update()
+    assert encodes or losses[-1] < losses[0]
+    return {**values_of(model, device), "losses": np.array(losses)}
+
+
+@scenario
 def functions(comm, device):
     """The differentiable exchanges: results, and gradients of a sum weighted by rank."""
     rng = rng_of("functions", comm.rank)

@@ -185,7 +185,8 @@ class Communicator(CommunicatorBase):
             return self.unpacked(message, arrays)
         # Of chainermn.functions.send().
         got = tuple(
-            self.exchange.receive_graph(self._zeros(spec), source, tag) for spec in message.specs
+            self.exchange.receive_graph(self._zeros(spec), source, its_tag)
+            for spec, its_tag in zip_strict(message.specs, message.tags)
         )
         return got if len(got) > 1 else got[0]
 

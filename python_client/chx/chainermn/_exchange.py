@@ -5,6 +5,7 @@ Graphs of the daemon go through: whoever wants none gives arrays without.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
@@ -76,13 +77,18 @@ def _longest(specs: Sequence[Spec]) -> int:
 
 
 class Graph(NamedTuple):
-    """Says that arrays follow whose gradients come back: by messages of another tag."""
+    """Says that arrays follow whose gradients come back.
+
+    Each array has a tag of its own, as two ranks' backward passes need not come to them in the same
+    order.
+    """
 
     specs: list[Spec]
+    tags: list[int]
 
 
-def _data_tag(tag: int) -> int:
-    return tag + 1  # 0: of Messages
+# Before a tag is used again.
+_NUMBERS = 1 << 20
 
 
 class Exchange:
@@ -91,6 +97,7 @@ class Exchange:
     def __init__(self, group: ProcessGroup) -> None:
         self.group = group
         self.messages = Messages(group)
+        self._numbers = itertools.count()  # of arrays in graphs
 
     @property
     def device(self) -> chx.Device:
@@ -150,9 +157,11 @@ class Exchange:
 
     def send_graph(self, xs: Sequence[chx.ndarray], dest: int, tag: int) -> list[chx.ndarray]:
         """Says so by a Graph; gives the arrays without elements that stand for what was sent."""
-        self.messages.send(Graph(specs_of("send", xs)), dest, tag)
-        return [distributed.send(x, dest, _data_tag(tag), self.group) for x in xs]
+        # 0: of Messages. No other rank has the same ones: gradients go there with them.
+        tags = [1 + next(self._numbers) % _NUMBERS * self.group.size + self.group.rank for _ in xs]
+        self.messages.send(Graph(specs_of("send", xs), tags), dest, tag)
+        return [distributed.send(x, dest, t, self.group) for x, t in zip_strict(xs, tags)]
 
     def receive_graph(self, like: chx.ndarray, source: int, tag: int) -> chx.ndarray:
-        """The next of the arrays of a Graph."""
-        return distributed.recv(like, source, _data_tag(tag), self.group)
+        """One of the arrays of a Graph, by its tag there."""
+        return distributed.recv(like, source, tag, self.group)

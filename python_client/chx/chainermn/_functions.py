@@ -12,6 +12,7 @@ from typing import Any
 import chainer
 
 import chx
+from chx._compat import zip_strict
 from chx.chainermn._communicator import Communicator
 from chx.chainermn._exchange import Graph, Spec, spec_of, specs_of
 
@@ -94,9 +95,9 @@ def _recv(own: Any) -> Any:
             behind = delegate_variable.chx_array
         got = tuple(
             chainer.as_variable(
-                communicator.exchange.receive_graph(_zeros(spec, behind), rank, tag)
+                communicator.exchange.receive_graph(_zeros(spec, behind), rank, its_tag)
             )
-            for spec in message.specs
+            for spec, its_tag in zip_strict(message.specs, message.tags)
         )
         return got if force_tuple or len(got) > 1 else got[0]
 
