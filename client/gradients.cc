@@ -263,8 +263,8 @@ absl::Status Gradients::ReduceBackward(absl::Span<ArrayBody* const> outputs,
   for (ArrayBody* parameter : parameters) {
     GraphMembership* const membership = parameter->MembershipIn(args.id);
     membership->has_grad = true;
+    membership->grad_graphs_unknown = MayStartInGraph(*membership);
     membership->grad = nullptr;
-    membership->grad_graphs_unknown = false;
     membership->grad_version = backprop_ids_.GradVersion(args.id);
   }
   return Flush(due, flush_due);

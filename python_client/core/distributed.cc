@@ -82,13 +82,13 @@ PyObject* ReduceBackward(PyObject*, PyObject* args) {
     reduction.dtype.emplace();
     if (!ToDtype(dtype, &*reduction.dtype)) return nullptr;
   }
-  if (losses.bodies.empty()) Py_RETURN_NONE;
+  if (arrays.bodies.empty()) return Raise(ValueError("[backward] expects parameters to reduce"));
   reduction.reducer = reducer;
   reduction.reduction = op;
   reduction.bucket_bytes = bucket_bytes;
   reduction.delayed = delayed != 0;
   SetCallerLocation();
-  Session* const session = losses.bodies[0]->session.get();
+  Session* const session = arrays.bodies[0]->session.get();
   bool flush_due = false;
   absl::Status status = session->gradients().ReduceBackward(losses.bodies, arrays.bodies, group,
                                                             reduction, options, &flush_due);

@@ -157,8 +157,9 @@ absl::Status Backprop::AddReduced() {
     if (!reduced[i].array.valid()) {
       CHX_ASSIGN_OR_RETURN(reduced[i], pass_.Full(node->spec, 0));
     }
+    const double loss_scale = reducer_ == nullptr ? 1.0 : reducer_->loss_scale();
     CHX_ASSIGN_OR_RETURN(Variable unscaled, Unscale(runtime_, std::exchange(reduced[i], Variable()),
-                                                    options_.loss_scale, pass_.mode()));
+                                                    loss_scale, pass_.mode()));
     CHX_RETURN_IF_ERROR(AddToLeaf(runtime_, node, std::move(unscaled), pass_.mode()));
   }
   return absl::OkStatus();

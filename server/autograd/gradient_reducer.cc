@@ -29,6 +29,12 @@ GradientReducer::GradientReducer(Runtime& runtime, std::vector<Ref<ArrayNode>> p
   }
 }
 
+GradientReducer::~GradientReducer() {
+  if (!waited_) {
+    runtime_.executor.BreakGroup(options_.attrs, "has not finished a backward pass");
+  }
+}
+
 absl::Status GradientReducer::Complete(size_t number, const Variable& grad) {
   grads_[number] = grad.array;
   complete_[number] = true;
@@ -62,6 +68,7 @@ absl::Status GradientReducer::StartRest(BackwardPass* pass) {
 }
 
 absl::StatusOr<std::vector<Variable>> GradientReducer::Wait() {
+  waited_ = true;  // a bucket that has failed has done so at all ranks
   std::vector<Variable> reduced(parameters_.size());
   for (Bucket& bucket : buckets_) {
     CHX_ASSIGN_OR_RETURN(std::vector<Array> arrays,

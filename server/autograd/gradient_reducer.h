@@ -22,6 +22,7 @@ struct ReductionOptions {
   uint64_t reducer = 0;         // the client's number for it
   bool delayed = false;         // its end is waited for at the end of the next pass
   bool may_call = false;        // the pass may call functions of the client
+  double loss_scale = 1.0;      // of the pass
   MemoryCharge charge;          // of BytesOf
 };
 
@@ -32,12 +33,14 @@ class GradientReducer final : public GradientSink {
  public:
   GradientReducer(Runtime& runtime, std::vector<Ref<ArrayNode>> parameters,
                   ReductionOptions options);
+  ~GradientReducer();
 
   // What a reducer of so many parameters takes, beside arrays.
-  static int64_t BytesOf(size_t parameters) { return static_cast<int64_t>(1024 * parameters); }
+  static int64_t BytesOf(size_t parameters) { return static_cast<int64_t>(4096 * parameters); }
   int64_t group() const { return options_.attrs[0].ints()[0]; }
   absl::Span<const Ref<ArrayNode>> parameters() const { return parameters_; }
   uint64_t number() const { return options_.reducer; }
+  double loss_scale() const { return options_.loss_scale; }
   bool delayed() const { return options_.delayed; }
   absl::Status Complete(size_t number, const Variable& grad) override;
   // At the end of the pass: begins what it has not begun. Without a gradient there are zeros.
@@ -62,6 +65,7 @@ class GradientReducer final : public GradientSink {
   std::vector<Array> grads_;       // by parameter; none: not there yet, or being reduced
   std::vector<bool> complete_;
   size_t started_ = 0;  // buckets
+  bool waited_ = false;
 };
 
 }  // namespace chx::server

@@ -1,11 +1,18 @@
 #include "server/collectives/background_calls.h"
 
+#include <chrono>
 #include <system_error>
 #include <utility>
 
 #include "ops/error.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::server {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(50);
+
+}  // namespace
 
 class BackgroundCalls::Started final : public StartedCollective {
  public:
@@ -28,7 +35,7 @@ class BackgroundCalls::Started final : public StartedCollective {
 };
 
 BackgroundCalls::Call::Call(const CollectiveCall& call_in, HostKernels kernels_in)
-    : call(call_in), location(call.location), kernels(kernels_in), token(CurrentStopToken()) {
+    : call(call_in), location(call.location), kernels(kernels_in) {
   call.location = location;
 }
 
@@ -70,7 +77,12 @@ void BackgroundCalls::WaitUntilIdle() {
   }
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
-  while (!calls_.empty()) changed_.wait(mutex_);
+  while (!calls_.empty()) WaitForChange();
+}
+
+void BackgroundCalls::WaitForChange() {
+  changed_.wait_for(mutex_, kPatience);
+  if (WaitIsStopped()) engine_->Break(rank_, "was stopped in a collective");
 }
 
 absl::Status BackgroundCalls::WaitFor(const Call& call) {
@@ -80,7 +92,7 @@ absl::Status BackgroundCalls::WaitFor(const Call& call) {
   }
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
-  while (!call.outcome.has_value()) changed_.wait(mutex_);
+  while (!call.outcome.has_value()) WaitForChange();
   return *call.outcome;
 }
 
@@ -93,7 +105,6 @@ void BackgroundCalls::Loop() {
       if (calls_.empty()) return;
       call = calls_.front();
     }
-    const StopScope scope(call->token);
     absl::Status outcome = engine_->Run(rank_, call->call, call->kernels);
     {
       const MutexLock lock(&mutex_);

@@ -13,7 +13,6 @@
 #include "base/mutex.h"
 #include "server/collectives/collective_engine.h"
 #include "server/engine/collectives.h"
-#include "server/engine/stop_token.h"
 
 namespace chx::server {
 
@@ -28,7 +27,8 @@ class BackgroundCalls : public std::enable_shared_from_this<BackgroundCalls> {
   BackgroundCalls(const BackgroundCalls&) = delete;
   BackgroundCalls& operator=(const BackgroundCalls&) = delete;
 
-  // The calling thread's stop token is that of the call, too.
+  // It is not stopped in its middle, by which the others would get what is not finished; whoever
+  // waits for it, and is to stop, breaks the group.
   std::unique_ptr<StartedCollective> Start(const CollectiveCall& call, HostKernels kernels);
   // Until all that was started is over.
   void WaitUntilIdle();
@@ -41,7 +41,6 @@ class BackgroundCalls : public std::enable_shared_from_this<BackgroundCalls> {
     CollectiveCall call;
     std::string location;  // call.location
     HostKernels kernels;
-    const StopToken* token;
     absl::optional<absl::Status> outcome;
   };
 
@@ -49,6 +48,8 @@ class BackgroundCalls : public std::enable_shared_from_this<BackgroundCalls> {
       : engine_(std::move(engine)), rank_(rank) {}
   void Loop();
   absl::Status WaitFor(const Call& call);
+  // Until something has changed, or it is time to look whether this thread is to stop.
+  void WaitForChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CollectiveEngine> engine_;
   const int rank_;

@@ -36,14 +36,14 @@ class GroupMember final : public Collectives {
   absl::Status Leave(int64_t number);
   // `why`: as CollectiveEngine::Break.
   void LeaveAll(absl::string_view why);
-  // A group in which the session is out of step with the others from now on. Does not wait.
-  void Break(absl::Span<const AttrValue> attrs, absl::string_view why);
+  void Break(absl::Span<const AttrValue> attrs, absl::string_view why) override;
   void BreakAll(absl::string_view why);
 
   // Of the group that the call's first attribute names.
   absl::Status Run(const CollectiveCall& call, HostKernels kernels) override;
   absl::StatusOr<std::unique_ptr<StartedCollective>> Start(const CollectiveCall& call,
                                                            HostKernels kernels) override;
+  bool IsIn(int64_t number) const { return joined_.contains(number); }
   // How many calls have met other ranks.
   uint64_t met() const { return met_; }
   // Where the client's calls are, by their origin; may be null. The text stays while the call runs.

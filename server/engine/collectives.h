@@ -54,6 +54,9 @@ class Collectives {
   // the call and `kernels` refer to, but for its location, is there as long as what is returned.
   virtual absl::StatusOr<std::unique_ptr<StartedCollective>> Start(const CollectiveCall& call,
                                                                    HostKernels kernels) = 0;
+  // The group of a call with these attributes: the session is out of step with the others, as `why`
+  // says of the rank. Does not wait.
+  virtual void Break(absl::Span<const AttrValue> attrs, absl::string_view why) = 0;
 };
 
 }  // namespace chx::server

@@ -98,6 +98,10 @@ class Executor : private ScratchAllocator {
   absl::StatusOr<std::unique_ptr<PendingReduction>> StartReduction(
       absl::Span<const Array> arrays, absl::optional<Dtype> dtype,
       absl::Span<const AttrValue> attrs, bool may_be_written);
+  // The session will not come to what its group does next.
+  void BreakGroup(absl::Span<const AttrValue> attrs, absl::string_view why) {
+    if (collectives_ != nullptr) collectives_->Break(attrs, why);
+  }
   // Waits for it: arrays of their own, like those that it began with.
   absl::StatusOr<std::vector<Array>> FinishReduction(std::unique_ptr<PendingReduction> pending);
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.

@@ -75,6 +75,9 @@ void RunCommand(const command::Unchain& c, CommandContext& context);
 void RunCommand(const command::QueryGraphs& c, CommandContext& context);
 void RunCommand(const command::DumpGraph& c, CommandContext& context);
 
+// operator_commands.cc: whether a session of the tenant may use the operator.
+absl::Status CheckAllowed(const OpDef& op, const Tenant& tenant);
+
 // group_commands.cc
 void RunCommand(const command::JoinGroup& c, CommandContext& context);
 void RunCommand(const command::LeaveGroup& c, CommandContext& context);

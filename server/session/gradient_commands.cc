@@ -1,6 +1,8 @@
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "ops/collective.h"
 #include "ops/error.h"
 #include "server/autograd/backward.h"
 #include "server/session/commands.h"
@@ -73,11 +75,24 @@ Started Start(const command::Grad& c, SessionState& state, RootErrorPtr* inherit
 absl::StatusOr<ReductionOptions> ReductionOf(const command::ReduceBackward& c,
                                              SessionState& state) {
   ReductionOptions options;
+  if (c.parameters.empty()) return ValueError("[backward] expects parameters to reduce");
+  if (state.groups == nullptr || !state.groups->IsIn(c.group)) {
+    return MakeError(
+        ErrorKind::kContext,
+        absl::StrCat("[backward] expects a process group of this session, got number ", c.group));
+  }
   const OpDef& op = OpNamed("all_reduce");
+  CHX_RETURN_IF_ERROR(CheckAllowed(op, *state.limits.tenant));
   const size_t choices = op.attrs[op.AttrIndex("reduction")].choices.size();
   if (c.reduction < 0 || c.reduction >= static_cast<int64_t>(choices)) {
     return ValueError("[backward] expects a reduction in [0, ", choices, "), got ", c.reduction);
   }
+  const bool linear = c.reduction <= static_cast<int64_t>(GroupReduction::kMean);
+  if (!linear && c.loss_scale != 1.0) {
+    return ValueError("[backward] expects a loss scale of 1 for this reduction, got ",
+                      c.loss_scale);
+  }
+  options.loss_scale = c.loss_scale;
   options.attrs.emplace_back(Ints{c.group, c.rank, c.size});
   options.attrs.emplace_back(c.reduction);
   if (c.dtype != -1) {
@@ -190,7 +205,11 @@ void RunPass(const C& c, CommandContext& context) {
     // Without a loss there are no gradients: whoever waits for one learns why.
     context.output.errors.push_back({0, inherited});
   }
-  if (!is_grad) context.state.failed_pass = std::move(inherited);
+  // Gradients of other passes that fail are those of before.
+  constexpr bool reduces = std::is_same_v<C, command::ReduceBackward>;
+  if (reduces || (!is_grad && inherited == nullptr)) {
+    context.state.failed_pass = std::move(inherited);
+  }
 }
 
 absl::Status Require(const command::RequireGrad& c, SessionState& state) {
@@ -264,7 +283,13 @@ absl::Status FinishPass(Backprop& backprop, uint32_t location, absl::Span<const 
   SessionState& state = context.state;
   if (const GradientReducer* const reducer = backprop.reducer();
       reducer != nullptr && reducer->delayed()) {
-    CHX_RETURN_IF_ERROR(backprop.Delay(&state.delayed_reductions[reducer->group()]));
+    const int64_t group = reducer->group();
+    const auto it = state.delayed_reductions.find(group);
+    std::unique_ptr<GradientReducer> before;
+    if (it != state.delayed_reductions.end()) before = std::move(it->second);
+    state.delayed_reductions.erase(group);
+    CHX_RETURN_IF_ERROR(backprop.Delay(&before));
+    state.delayed_reductions[group] = std::move(before);
   }
   CHX_ASSIGN_OR_RETURN(std::vector<absl::optional<Variable>> grads, backprop.Finish());
   // Other commands may have run since the pass began. Nothing points into the table.

@@ -31,10 +31,10 @@ void RunCommand(const command::JoinGroup& c, CommandContext& context) {
 
 void RunCommand(const command::LeaveGroup& c, CommandContext& context) {
   GroupMember* const member = context.state.groups.get();
-  context.state.delayed_reductions.erase(c.group);
   context.FailUnlessOk(
       c, member == nullptr ? ValueError("[leave_group] ", kNoGroups) : member->Leave(c.group),
       "leave_group");
+  context.state.delayed_reductions.erase(c.group);
 }
 
 void MeetWithout(const command::ApplyOp& c, const OpDef& op, CommandContext& context) {

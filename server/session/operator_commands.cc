@@ -98,13 +98,9 @@ void InheritApply(const command::ApplyOp& c, const OpDef& op, const RootErrorPtr
 
 void RunApply(const command::ApplyOp& c, const OpDef& op, CommandContext& context) {
   SessionState& state = context.state;
-  const Tenant& tenant = *state.limits.tenant;
-  if (!tenant.denied_operators.empty() && tenant.denied_operators.count(op.name) > 0) {
-    context.Fail(c,
-                 MakeError(ErrorKind::kContext,
-                           absl::StrCat("[", op.name, "] expects a tenant that may use it, which '",
-                                        tenant.name, "' may not: ask the daemon's operator")),
-                 op.name);
+  absl::Status allowed = CheckAllowed(op, *state.limits.tenant);
+  if (!allowed.ok()) {
+    context.Fail(c, std::move(allowed), op.name);
     return;
   }
   MemoryCharge charge;
@@ -144,6 +140,13 @@ void RunApply(const command::ApplyOp& c, const OpDef& op, CommandContext& contex
 }
 
 }  // namespace
+
+absl::Status CheckAllowed(const OpDef& op, const Tenant& tenant) {
+  if (tenant.denied_operators.count(op.name) == 0) return absl::OkStatus();
+  return MakeError(ErrorKind::kContext,
+                   absl::StrCat("[", op.name, "] expects a tenant that may use it, which '",
+                                tenant.name, "' may not: ask the daemon's operator"));
+}
 
 const OpDef* OpOf(const command::ApplyOp& c, const SessionState& state) {
   const OpRegistry& registry = OpRegistry::Global();

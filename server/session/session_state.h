@@ -59,7 +59,7 @@ struct SessionState {
   Executor executor;
   GraphAccount graph{&meter};
   PendingPasses passes;
-  // Why the last Backward gave no gradients; null: it did.
+  // Why the last pass whose gradients were to be reduced gave none; null: it did.
   RootErrorPtr failed_pass;
   // Of the last backward pass in a group, by its number, if the next one is to wait for its end.
   absl::flat_hash_map<int64_t, std::unique_ptr<GradientReducer>> delayed_reductions;

@@ -233,7 +233,17 @@ TEST_F(GradientReducerTest, WhatClientsNeverSend) {
   EXPECT_EQ(ErrorOf(rank, pass), "");
   EXPECT_EQ(GradOf(rank, model.w[1]), Values({2}));
   pass.parameters.clear();
-  EXPECT_EQ(ErrorOf(rank, pass), "");
+  expect("expects parameters to reduce", pass);
+  pass = valid;
+  pass.reduction = 4;
+  pass.loss_scale = 2;
+  expect("expects a loss scale of 1", pass);
+  // Before the operator's attributes are checked.
+  command::ApplyOp reduce;
+  reduce.op = static_cast<uint16_t>(OpRegistry::Global().Find("all_reduce")->id + 1);
+  reduce.inputs.emplace_back(model.w[0]);
+  reduce.results.push_back(rank.NewHandle());
+  rank.Do({reduce, command::Release{{model.w[0]}}});
 }
 
 }  // namespace
