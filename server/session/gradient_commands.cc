@@ -158,6 +158,17 @@ void BreakGroupsOf(const C& c, SessionState& state) {
   if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, state);
 }
 
+// Why there are no gradients where all ranks were to get some. Those of other passes that fail are
+// those of before.
+template <typename C>
+void NoteFailed(const C& c, RootErrorPtr error, SessionState& state) {
+  if constexpr (std::is_same_v<C, command::ReduceBackward>) {
+    if (state.groups != nullptr && state.groups->IsIn(c.group)) state.failed_pass = error;
+  } else if constexpr (std::is_same_v<C, command::Backward>) {
+    if (error == nullptr) state.failed_pass = nullptr;
+  }
+}
+
 // A pass that may call functions of the client: it is answered each time that it stops.
 template <typename C>
 void StartAnswered(const C& c, Started started, RootErrorPtr inherited, CommandContext& context) {
@@ -205,11 +216,7 @@ void RunPass(const C& c, CommandContext& context) {
     // Without a loss there are no gradients: whoever waits for one learns why.
     context.output.errors.push_back({0, inherited});
   }
-  // Gradients of other passes that fail are those of before.
-  constexpr bool reduces = std::is_same_v<C, command::ReduceBackward>;
-  if (reduces || (!is_grad && inherited == nullptr)) {
-    context.state.failed_pass = std::move(inherited);
-  }
+  NoteFailed(c, std::move(inherited), context.state);
 }
 
 absl::Status Require(const command::RequireGrad& c, SessionState& state) {
