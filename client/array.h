@@ -2,7 +2,6 @@
 #ifndef CHX_CLIENT_ARRAY_H_
 #define CHX_CLIENT_ARRAY_H_
 
-#include <cstdint>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/ref.h"
 #include "client/graph.h"
@@ -174,17 +172,6 @@ struct BackwardArgs {
   double loss_scale = 1.0;              // what gradients of the outputs begin with
   bool retain_grad = false;  // Gradients::Grad: arrays on the way keep their gradients too
 };
-// How the ranks of a process group reduce gradients while they compute them.
-struct GradientReduction {
-  int64_t reduction = 1;                    // as all_reduce's: the mean
-  absl::optional<Dtype> dtype;              // that they are exchanged in; none: their own
-  int64_t bucket_bytes = int64_t{1} << 20;  // that are reduced at once, about
-  // Each pass adds what the pass before has begun to reduce, the first one zeros: nobody waits
-  // between a pass and the next one's end.
-  bool delayed = false;
-  uint64_t reducer = 0;  // whose passes these are: delayed ones of others are not theirs
-};
-
 // Adds the gradients of the outputs to every array below that requires one: one command. That
 // of an output which has none is 1 for each element.
 absl::Status Backward(absl::Span<const Array> outputs, const BackwardArgs& args = {});

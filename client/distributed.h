@@ -77,6 +77,17 @@ class ProcessGroup {
   int64_t number_ = 0;
 };
 
+// How the ranks of a process group reduce gradients while they compute them.
+struct GradientReduction {
+  int64_t reduction = 1;                    // as all_reduce's: the mean
+  absl::optional<Dtype> dtype;              // that they are exchanged in; none: their own
+  int64_t bucket_bytes = int64_t{1} << 20;  // that are reduced at once, about
+  // Each pass adds what the pass before has begun to reduce, the first one zeros: nobody waits
+  // between a pass and the next one's end.
+  bool delayed = false;
+  uint64_t reducer = 0;  // whose passes these are: delayed ones of others are not theirs
+};
+
 namespace internal {
 
 // A number that no other reducer of this process has.

@@ -7,6 +7,7 @@
 #include "client/backward_pass_driver.h"
 #include "client/call_log.h"
 #include "client/connection.h"
+#include "client/distributed.h"
 #include "client/exports.h"
 #include "client/programs.h"
 #include "client/session.h"

@@ -16,6 +16,7 @@
 namespace chx {
 
 class ClientFunctions;
+struct GradientReduction;
 
 // Sends the commands of gradients and notes in the arrays' memberships what they mean: which arrays
 // have a gradient, and where only the daemon knows.

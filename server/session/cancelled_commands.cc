@@ -33,9 +33,8 @@ void Cancel(const C& c, CommandContext& context) {
   } else {
     absl::Status status = context.state.stop.Error(name, StopReason::kCancelled);
     if constexpr (IsOneOf<C, command::Backward, command::Grad, command::ReduceBackward>()) {
-      BreakGroupsOfPass(context.state);
+      BreakGroupsOfPass(c, context.state);
     }
-    if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, context.state);
     if constexpr (std::is_same_v<C, command::RunProgram>) {
       BreakGroups(context.state, "has cancelled a program");
     }

@@ -6,6 +6,7 @@
 #ifndef CHX_SERVER_SESSION_COMMANDS_H_
 #define CHX_SERVER_SESSION_COMMANDS_H_
 
+#include <type_traits>
 #include <vector>
 
 #include "ops/op_def.h"
@@ -91,6 +92,11 @@ void BreakGroupOf(const command::ReduceBackward& c, SessionState& state);
 // none without such operators in a graph.
 void BreakGroups(SessionState& state, absl::string_view why);
 void BreakGroupsOfPass(SessionState& state);
+template <typename C>
+void BreakGroupsOfPass(const C& c, SessionState& state) {
+  BreakGroupsOfPass(state);
+  if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, state);
+}
 
 // definition_commands.cc
 void RunCommand(const command::DefineMode& c, CommandContext& context);

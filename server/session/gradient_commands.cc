@@ -151,13 +151,6 @@ Started Start(const command::ReduceBackward& c, SessionState& state, RootErrorPt
   return Backprop::Backward(runtime, outputs, OptionsOf(c), *mode, std::move(reducer));
 }
 
-// What the other ranks of groups are owed by a pass that has failed.
-template <typename C>
-void BreakGroupsOf(const C& c, SessionState& state) {
-  BreakGroupsOfPass(state);
-  if constexpr (std::is_same_v<C, command::ReduceBackward>) BreakGroupOf(c, state);
-}
-
 // Why there are no gradients where all ranks were to get some. Those of other passes that fail are
 // those of before.
 template <typename C>
@@ -185,7 +178,7 @@ void StartAnswered(const C& c, Started started, RootErrorPtr inherited, CommandC
     status = charge.status();
   }
   if (started.ok()) pass.backprop = *std::move(started);
-  if (pass.backprop == nullptr) BreakGroupsOf(c, context.state);
+  if (pass.backprop == nullptr) BreakGroupsOfPass(c, context.state);
   AnswerPass(std::move(pass), c.request_id, c.request_id, std::move(status), std::move(inherited),
              context);
 }
@@ -207,7 +200,7 @@ void RunPass(const C& c, CommandContext& context) {
     }
     if (status.ok()) status = FinishPass(*backprop, c.location, ResultsOf(c), context);
   }
-  if (!status.ok() || inherited != nullptr) BreakGroupsOf(c, context.state);
+  if (!status.ok() || inherited != nullptr) BreakGroupsOfPass(c, context.state);
   if (!status.ok()) {
     inherited = context.Fail(c, std::move(status), is_grad ? "grad" : "backward");
   } else if (inherited != nullptr && is_grad) {

@@ -12,14 +12,13 @@ import argparse
 import contextlib
 import os
 import pathlib
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
+from rank_processes import Side, start_daemons
 
 SIZES = (1 << 10, 32 << 10, 1 << 20, 8 << 20, 64 << 20)  # bytes
 RUN_SECONDS = 0.1
@@ -77,42 +76,6 @@ def serve_rank(kind, rank, size):
         print(run(elements, calls), flush=True)
 
 
-class Side:
-    """The ranks of one kind."""
-
-    def __init__(self, kind, size, env, servers=(), program=None):
-        self.ranks = []
-        for rank in range(size):
-            command = [sys.executable, __file__, "--rank", kind, str(rank), str(size)]
-            if program:
-                command = [program[0], str(rank), str(size), *program[1:]]
-            if servers:
-                env = {**env, "CHX_SERVER": servers[rank % len(servers)]}
-            self.ranks.append(
-                subprocess.Popen(
-                    command,
-                    env={**os.environ, **env},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-        for rank in self.ranks:
-            assert rank.stdout.readline() == "ready\n"
-
-    def run(self, size, calls):
-        for rank in self.ranks:
-            rank.stdin.write(f"{size // 4} {calls}\n")
-            rank.stdin.flush()
-        return max(float(rank.stdout.readline()) for rank in self.ranks) / calls
-
-    def close(self):
-        for rank in self.ranks:
-            rank.stdin.close()
-        for rank in self.ranks:
-            rank.wait(30)
-
-
 class Copies:
     """memcpy of the bytes, twice."""
 
@@ -125,6 +88,22 @@ class Copies:
 
     def close(self):
         pass
+
+
+class Reductions(Side):
+    """Ranks that reduce arrays of `size` bytes: chx's, PyTorch's, or those of a program."""
+
+    def __init__(self, kind, size, env, servers=(), program=None):
+        own = [sys.executable, __file__, "--rank", kind]
+        super().__init__(
+            lambda *rank: [program[0], *rank, *program[1:]] if program else [*own, *rank],
+            size,
+            env,
+            servers,
+        )
+
+    def run(self, size, calls):
+        return self.ask(f"{size // 4} {calls}") / calls
 
 
 def measure(sides, size, rounds):
@@ -155,35 +134,6 @@ def main():
         run(arguments, pathlib.Path(folder), stack)
 
 
-def start_daemons(count, chxd, directory, stack, flags=(), pin=False):
-    """Their addresses, and where groups of several meet. `pin`: each has a core of its own."""
-    (directory / "secret").write_text("s" * 32)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        meet_at = "127.0.0.1:%d" % probe.getsockname()[1]
-    addresses = []
-    for number in range(count):
-        daemon = stack.enter_context(
-            subprocess.Popen(
-                [
-                    chxd,
-                    f"--listen=unix:{directory}/{number}.sock",
-                    f"--peer-listen={'127.0.0.1:0' if number else meet_at}",
-                    "--peers=127.0.0.1:*",
-                    f"--peer-secret-file={directory}/secret",
-                    "--log-level=warning",
-                    *flags,
-                ],
-                stdout=subprocess.PIPE,
-                text=True,
-                preexec_fn=(lambda core=number: os.sched_setaffinity(0, {core})) if pin else None,
-            )
-        )
-        stack.callback(daemon.terminate)
-        addresses.append(daemon.stdout.readline().split()[2])
-    return addresses, meet_at
-
-
 def run(arguments, directory, stack):
     counts = [int(count) for count in arguments.ranks.split(",")]
     servers, meet_at = start_daemons(max(counts), arguments.chxd, directory, stack)
@@ -194,11 +144,13 @@ def run(arguments, directory, stack):
     for ranks in counts:
         (directory / f"store{ranks}").mkdir()
         sides = {
-            "one daemon": Side("chx", ranks, {}, servers[:1]),
+            "one daemon": Reductions("chx", ranks, {}, servers[:1]),
             "two memcpy": Copies(),
-            "daemons": Side("chx", ranks, {"CHX_GROUP_ADDRESS": meet_at}, servers),
-            "Gloo": Side("gloo", ranks, {}, (), (arguments.gloo, str(directory / f"store{ranks}"))),
-            "torch, Gloo": Side(
+            "daemons": Reductions("chx", ranks, {"CHX_GROUP_ADDRESS": meet_at}, servers),
+            "Gloo": Reductions(
+                "gloo", ranks, {}, (), (arguments.gloo, str(directory / f"store{ranks}"))
+            ),
+            "torch, Gloo": Reductions(
                 "torch", ranks, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29500 + ranks)}
             ),
         }

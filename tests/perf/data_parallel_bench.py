@@ -12,12 +12,11 @@ import contextlib
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from collectives_bench import start_daemons
+from rank_processes import Side, start_daemons
 
 LAYERS = (784, 1000, 1000, 10)
 ROWS = 100
@@ -74,42 +73,21 @@ def serve_rank(mode, rank, size):
         print(time.perf_counter() - start, flush=True)
 
 
-class Side:
-    """Ranks, each pinned to a core, and what a step takes the slowest one."""
+class Training(Side):
+    """Ranks that train, each pinned to a core."""
 
     def __init__(self, mode, servers, env):
-        self.ranks = []
-        for rank, server in enumerate(servers):
-            self.ranks.append(
-                subprocess.Popen(
-                    [sys.executable, __file__, "--rank", mode, str(rank), str(len(servers))],
-                    env={**os.environ, **env, "CHX_SERVER": server},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    preexec_fn=lambda core=rank: os.sched_setaffinity(0, {core}),
-                )
-            )
-        for rank in self.ranks:
-            assert rank.stdout.readline() == "ready\n"
+        own = [sys.executable, __file__, "--rank", mode]
+        super().__init__(lambda *rank: [*own, *rank], len(servers), env, servers, pin=True)
 
     def run(self, steps):
-        for rank in self.ranks:
-            rank.stdin.write(f"{steps}\n")
-            rank.stdin.flush()
-        return max(float(rank.stdout.readline()) for rank in self.ranks) / steps
-
-    def close(self):
-        for rank in self.ranks:
-            rank.stdin.close()
-        for rank in self.ranks:
-            rank.wait(30)
+        return self.ask(steps) / steps
 
 
 def measure(name, servers, env, alone, rounds):
     """A table's rows; `alone`: the side of one rank with nobody else."""
     sides = {"one rank": alone}
-    sides.update({mode: Side(mode, servers, env) for mode in MODES})
+    sides.update({mode: Training(mode, servers, env) for mode in MODES})
     times = {mode: [] for mode in sides}
     for i in range(rounds + 1):
         for mode in list(sides) if i % 2 == 0 else reversed(list(sides)):
@@ -148,7 +126,7 @@ def main():
         one, _ = start_daemons(
             1, arguments.chxd, pathlib.Path(folder) / "one", stack, ["--threads=1"]
         )
-        alone = Side("no exchange", many[:1], {})
+        alone = Training("no exchange", many[:1], {})
         print("| ranks are sessions of | gradients | step | hidden | of two ranks' throughput |")
         print("|---" * 5 + "|")
         measure("two daemons", many, {"CHX_GROUP_ADDRESS": meet_at}, alone, arguments.rounds)
