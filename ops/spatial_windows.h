@@ -27,6 +27,9 @@ int64_t WindowCount(int64_t size, int64_t kernel, int64_t stride, int64_t pad, b
 absl::StatusOr<Dims> WindowCounts(absl::string_view op, const Shape& shape, const Dims& kernel,
                                   const Dims& stride, const Dims& pad, bool cover_all);
 
+// What an average over a window counts of the padding: nothing, or zeros.
+enum class PadMode : int64_t { kIgnore, kZero };
+
 inline Dims SpatialOf(const Shape& shape) { return Dims(shape.span().subspan(2)); }
 
 // (first, second, spatial...).

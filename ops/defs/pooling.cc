@@ -1,7 +1,4 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
-#include <algorithm>
-
-#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"
@@ -9,8 +6,6 @@
 
 namespace chx {
 namespace {
-
-constexpr int kZero = 1;  // of pad_mode
 
 // The attributes from `first` on: ksize, stride, pad.
 absl::Status WindowsRule(const InferContext& c, const Shape& shape, int first, bool cover_all,
@@ -100,68 +95,7 @@ absl::Status PoolScatterRule(InferContext& c) {
   return PoolBack(c, c.attr(4).AsBool());
 }
 
-absl::Status PoolSpreadRule(InferContext& c) { return PoolBack(c, false); }
-
-int64_t Spatial(const AttrValue& attr, int d) {
-  return attr.ints()[attr.ints().size() == 1 ? 0 : d];
-}
-
-// How many elements of x are in each window along one dimension. As in Chainer it counts from the
-// window's end to its start within x, which is negative where the window is beyond.
-Value CountsAlong(ComposeContext& c, Value x, int d) {
-  const AttrValue& stride = c.attr(1).has_value() ? c.attr(1) : c.attr(0);
-  const int64_t size = x.shape()[d + 2];
-  const int64_t kernel = Spatial(c.attr(0), d);
-  const int64_t step = Spatial(stride, d);
-  const int64_t pad = Spatial(c.attr(2), d);
-  const int64_t starts = (WindowCount(size, kernel, step, pad, false) - 1) * step + 1;
-  const bool exact = size + kernel + pad < int64_t{1} << 24;  // in float32
-  const Dtype dtype = exact ? x.dtype() : Dtype::kInt64;
-  const auto places = [&](int64_t first) {
-    return c.Apply("arange", {},
-                   {{"start", Scalar(first)},
-                    {"stop", Scalar(first + starts)},
-                    {"step", Scalar(step)},
-                    {"dtype", dtype}});
-  };
-  const Value count = c.Apply("minimum", {places(kernel - pad), Scalar(size)}) -
-                      c.Apply("maximum", {places(-pad), Scalar(0)});
-  return exact ? count : c.Apply("astype", {count}, {{"dtype", x.dtype()}});
-}
-
-// How many elements of x are in each window, to broadcast against its sums.
-Value Counts(ComposeContext& c, Value x) {
-  Value counts;
-  const int ndim = x.ndim() - 2;
-  for (int d = 0; d < ndim; ++d) {
-    Ints column(ndim - d, 1);
-    column[0] = -1;
-    const Value here =
-        c.Apply("reshape", {CountsAlong(c, x, d)}, {{"newshape", AttrValue(column)}});
-    counts = counts.absent() ? here : counts * here;
-  }
-  return counts;
-}
-
-void AveragePoolCompose(ComposeContext& c) {
-  Value x = c.input(0);
-  const Dtype dtype = x.dtype();
-  // A sum of float16 overflows before its mean does, and one of bfloat16 would be rounded.
-  if (IsNarrowFloat(dtype)) x = c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}});
-  Value y =
-      c.Apply("pool_sum", {x}, {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}});
-  const Ints& pad = c.attr(2).ints();
-  const bool padded = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; });
-  if (c.attr(3).AsInt() == kZero || !padded) {
-    double size = 1;
-    for (int d = 0; d < x.ndim() - 2; ++d) size *= static_cast<double>(Spatial(c.attr(0), d));
-    y = y / size;
-  } else {
-    y = y / Counts(c, x);
-  }
-  if (IsNarrowFloat(dtype)) y = c.Apply("astype", {y}, {{"dtype", dtype}});
-  c.SetOutput(0, y);
-}
+absl::Status AveragePoolGradRule(InferContext& c) { return PoolBack(c, false); }
 
 OpDef& WindowAttrs(OpDef& op) {
   return op.SpatialAttr("ksize").SpatialAttr("stride", AttrValue()).SpatialAttr("pad", Ints{0});
@@ -189,8 +123,16 @@ void RegisterPooling(OpRegistry& r) {
                        "('zero') or not at all ('ignore'), so that a window with none is 0 / 0.")
                   .Inputs({"x"})
                   .Outputs({"y"}))
-      .Choice("pad_mode", {"ignore", "zero"}, 0)
-      .Compose(AveragePoolRule, AveragePoolCompose);
+      .Choice("pad_mode", {"ignore", "zero"}, static_cast<int64_t>(PadMode::kIgnore))
+      .Infer(AveragePoolRule)
+      .Gradient([](GradContext& g) {
+        g.SetInputGrad(0, g.Apply("average_pool_grad", {g.output_grad(0)},
+                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
+                                   {"ksize", g.attr(0)},
+                                   {"stride", g.attr(1)},
+                                   {"pad", g.attr(2)},
+                                   {"pad_mode", g.attr(3)}}));
+      });
   WindowAttrs(r.Add("max_pool_index")
                   .Doc("max_pool, and the positions of what it chose among a channel's elements.")
                   .Inputs({"x"})
@@ -240,28 +182,22 @@ void RegisterPooling(OpRegistry& r) {
                                    {"pad", g.attr(3)},
                                    {"cover_all", g.attr(4)}}));
       });
-  WindowAttrs(r.Add("pool_sum").Doc("Sum of each window.").Inputs({"x"}).Outputs({"y"}))
-      .Infer(AveragePoolRule)
+  WindowAttrs(
+      r.Add("average_pool_grad")
+          .Doc("The gradient of average_pool: an array of a shape, in which each element is "
+               "the sum of its parts of gy over the windows that it is in.")
+          .Inputs({"gy"})
+          .Outputs({"gx"})
+          .Attr("shape", AttrType::kInts))
+      .Choice("pad_mode", {"ignore", "zero"}, static_cast<int64_t>(PadMode::kIgnore))
+      .Infer(AveragePoolGradRule)
       .Internal()
       .Gradient([](GradContext& g) {
-        g.SetInputGrad(0, g.Apply("pool_spread", {g.output_grad(0)},
-                                  {{"shape", ShapeAttr(g.input_spec(0).shape)},
-                                   {"ksize", g.attr(0)},
-                                   {"stride", g.attr(1)},
-                                   {"pad", g.attr(2)}}));
-      });
-  WindowAttrs(r.Add("pool_spread")
-                  .Doc("An array of a shape, in which each element is the sum of gy over the "
-                       "windows that it is in.")
-                  .Inputs({"gy"})
-                  .Outputs({"gx"})
-                  .Attr("shape", AttrType::kInts))
-      .Infer(PoolSpreadRule)
-      .Internal()
-      .Gradient([](GradContext& g) {
-        g.SetInputGrad(0,
-                       g.Apply("pool_sum", {g.output_grad(0)},
-                               {{"ksize", g.attr(1)}, {"stride", g.attr(2)}, {"pad", g.attr(3)}}));
+        g.SetInputGrad(0, g.Apply("average_pool", {g.output_grad(0)},
+                                  {{"ksize", g.attr(1)},
+                                   {"stride", g.attr(2)},
+                                   {"pad", g.attr(3)},
+                                   {"pad_mode", g.attr(4)}}));
       });
 }
 

@@ -49,7 +49,7 @@ double KernelSize(const Ints& kernel, const ArraySpec& image) {
 double Pooling(const Call& call) {
   return SizeOf(call.out(0)) * KernelSize(call.attrs[0].ints(), call.in(0));
 }
-double PoolingSpread(const Call& call) {
+double AveragePoolGrad(const Call& call) {
   return SizeOf(call.in(0)) * KernelSize(call.attrs[1].ints(), call.in(0));
 }
 
@@ -94,8 +94,8 @@ const std::vector<const Estimate*>& Estimates() {
         {"grouped_conv_grad_weight", {ConvGradWeight, kMaxWork}},
         {"adaptive_max_index", {AdaptivePooling, kMaxWork}},
         {"max_pool_index", {Pooling, kMaxWork}},
-        {"pool_sum", {Pooling, kMaxWork}},
-        {"pool_spread", {PoolingSpread, kMaxWork}},
+        {"average_pool", {Pooling, kMaxWork}},
+        {"average_pool_grad", {AveragePoolGrad, kMaxWork}},
         {"sort", {Sort, kMaxWork}},
         {"argsort", {Sort, kMaxWork}},
         {"topk", {Sort, kMaxWork}},

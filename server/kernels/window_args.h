@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_KERNELS_WINDOW_ARGS_H_
 #define CHX_SERVER_KERNELS_WINDOW_ARGS_H_
 
+#include "ops/spatial_windows.h"
 #include "server/engine/kernel.h"
 #include "server/kernels/windows.h"
 
@@ -28,6 +29,13 @@ inline Windows PoolWindows(const KernelArgs& args, const Shape& image, const Sha
   const AttrValue& stride = args.attrs[first + 1];
   return MakeWindows(image, counts, ksize, stride.has_value() ? stride.ints() : ksize,
                      args.attrs[first + 2].ints());
+}
+
+// What averages divide the sums of their windows by, if it is the same for all: with the attributes
+// above and then pad_mode. 0: by what each window has inside the image.
+inline double PoolDivisor(const KernelArgs& args, const Windows& windows, int first) {
+  const bool ignore = args.attrs[first + 3].AsInt() == static_cast<int64_t>(PadMode::kIgnore);
+  return ignore && windows.HasPadding() ? 0 : static_cast<double>(windows.kernel_size);
 }
 
 // Whether conv or conv_transpose has its optional input 2, the bias (features,).

@@ -37,6 +37,13 @@ struct Windows {
     ++ndim;
   }
 
+  bool HasPadding() const {
+    for (int d = 0; d < ndim; ++d) {
+      if (pad[d] != 0) return true;
+    }
+    return false;
+  }
+
   // Whether each window is the one element of its position.
   bool IsIdentity() const {
     for (int d = 0; d < ndim; ++d) {
@@ -69,6 +76,25 @@ struct Windows {
       k = rest_k;
     }
     return position;
+  }
+
+  // How many elements of the image window o of dimension d has, counted from its start there to its
+  // end, as Chainer does: negative where the window is beyond.
+  CHX_HD int64_t InsideAlong(int d, int64_t o) const {
+    const int64_t begin = o * stride[d] - pad[d];
+    const int64_t end = begin + kernel[d] < image[d] ? begin + kernel[d] : image[d];
+    return end - (begin < 0 ? 0 : begin);
+  }
+
+  // Their product over the dimensions below `last`, for window o of those.
+  CHX_HD double Inside(int64_t o, int last) const {
+    double product = 1;
+    for (int d = last - 1; d >= 0; --d) {
+      const int64_t rest = o / counts[d];
+      product *= static_cast<double>(InsideAlong(d, o - rest * counts[d]));
+      o = rest;
+    }
+    return product;
   }
 
   // fn(position) for each element of window o that is inside the image, in C order.

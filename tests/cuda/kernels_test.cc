@@ -146,9 +146,12 @@ TEST_F(KernelsTest, Pooling) {
     all.insert(all.begin(), shape);
     Compare("pool_scatter", {sums, index}, all, 0);
     if (!cover_all) {
-      Compare("pool_sum", {whole}, windows, 0);
-      all.pop_back();
-      Compare("pool_spread", {sums}, all, 0);
+      const AttrValue pad_mode(Int(0, 1));
+      Attrs averages = windows;
+      averages.push_back(pad_mode);
+      Compare("average_pool", {whole}, averages, 0);
+      all.back() = pad_mode;
+      Compare("average_pool_grad", {sums}, all);
     }
     if (HasFatalFailure()) return;
   }

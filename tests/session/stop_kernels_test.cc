@@ -179,11 +179,11 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
                                       {Ints{1}, Ints{1}, Ints{1}, int64_t{16}, Ints{3, 3}}};
   rows["adaptive_max_index"] = {{{kF, image}}, {Ints{1000}}};
   rows["max_pool_index"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
-  rows["pool_sum"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}}};
+  rows["average_pool"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, int64_t{0}}};
   rows["pool_gather"] = {{{kF, image}, {kI, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
   rows["pool_scatter"] = {{{kF, image}, {kI, image}},
                           {image_ints, Ints{3}, Ints{1}, Ints{1}, false}};
-  rows["pool_spread"] = {{{kF, image}}, {image_ints, Ints{3}, Ints{1}, Ints{1}}};
+  rows["average_pool_grad"] = {{{kF, image}}, {image_ints, Ints{3}, Ints{1}, Ints{1}, int64_t{0}}};
   const Input features = {kF, {2048}};
   rows["batch_norm_forward"] = {{{kF, matrix}, features, features}, {2e-5, none}};
   rows["batch_norm_grad"] = {{{kF, matrix}, features, {kF, matrix}}, {2e-5, none}};

@@ -1,5 +1,5 @@
-// Kernels of ops/defs/pooling.cc. cuDNN computes averages of windows and not their sums, and does
-// not return the positions of maxima, which gradients need.
+// Kernels of ops/defs/pooling.cc. cuDNN does not return the positions of maxima, which gradients
+// need, and its averages count padding otherwise.
 #include "ops/error.h"
 #include "server/cuda/kernels/pooling_windows.h"
 #include "server/cuda/kernels/register_kernels.h"
@@ -70,22 +70,27 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
                           });
 }
 
-absl::Status RunPoolSum(const KernelArgs& args) {
+absl::Status RunAveragePool(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.in(0).shape, args.out(0).shape, 0);
-  return Run<SumBody>(args, windows, [](auto* body, const auto* x, auto* y, const int64_t*) {
+  const double divisor = kernels::PoolDivisor(args, windows, 0);
+  return Run<AverageBody>(args, windows, [&](auto* body, const auto* x, auto* y, const int64_t*) {
+    body->divisor = divisor;
     body->x = x;
     body->y = y;
   });
 }
 
-absl::Status RunPoolSpread(const KernelArgs& args) {
+absl::Status RunAveragePoolGrad(const KernelArgs& args) {
   const kernels::Windows windows =
       kernels::PoolWindows(args, args.out(0).shape, args.in(0).shape, 1);
-  return Run<SpreadBody>(args, windows, [](auto* body, const auto* gy, auto* x, const int64_t*) {
-    body->gy = gy;
-    body->x = x;
-  });
+  const double divisor = kernels::PoolDivisor(args, windows, 1);
+  return Run<AverageGradBody>(args, windows,
+                              [&](auto* body, const auto* gy, auto* x, const int64_t*) {
+                                body->divisor = divisor;
+                                body->gy = gy;
+                                body->x = x;
+                              });
 }
 
 }  // namespace
@@ -95,8 +100,8 @@ void RegisterPooling(KernelTable& table) {
   table.Set("max_pool_index", RunMaxPool);
   table.Set("pool_gather", RunPoolGather);
   table.Set("pool_scatter", RunPoolScatter);
-  table.Set("pool_sum", RunPoolSum);
-  table.Set("pool_spread", RunPoolSpread);
+  table.Set("average_pool", RunAveragePool);
+  table.Set("average_pool_grad", RunAveragePoolGrad);
 }
 
 }  // namespace chx::server::cuda

@@ -108,6 +108,20 @@ struct NarrowWindows {
   CHX_HD int PlaneOfElement(int i) const { return Quotient(image_size, i); }
   CHX_HD int PlaneOfWindow(int i) const { return Quotient(count, i); }
 
+  // As Windows::Inside, of all dimensions.
+  CHX_HD double Inside(int o) const {
+    double product = 1;
+    CHX_UNROLL
+    for (int d = 2; d >= 0; --d) {
+      const int rest = Quotient(counts[d], o);
+      const int begin = (o - rest * Size(counts[d])) * Size(stride[d]) - pad[d];
+      const int end = begin + kernel[d];
+      product *= (end < Size(image[d]) ? end : Size(image[d])) - (begin < 0 ? 0 : begin);
+      o = rest;
+    }
+    return product;
+  }
+
   // As Windows::ForElements and ForWindowsAt, with the value that load(position) gave.
   template <typename Load, typename Fn>
   CHX_HD void ForElements(int o, const Load& load, const Fn& fn) const {
@@ -163,6 +177,7 @@ struct WideWindows {
   CHX_HD int64_t window_count() const { return windows.count; }
   CHX_HD int64_t PlaneOfElement(int64_t i) const { return i / windows.image_size; }
   CHX_HD int64_t PlaneOfWindow(int64_t i) const { return i / windows.count; }
+  CHX_HD double Inside(int64_t o) const { return windows.Inside(o, windows.ndim); }
   template <typename Load, typename Fn>
   CHX_HD void ForElements(int64_t o, const Load& load, const Fn& fn) const {
     windows.ForElements(o, [&](int64_t at) { fn(at, load(at)); });
@@ -258,47 +273,54 @@ struct ScatterBody {
   }
 };
 
-// The sum of each window.
+// The average of each window: its sum over `divisor` (PoolDivisor).
 template <typename T, typename W>
-struct SumBody {
+struct AverageBody {
   using Index = typename W::Index;
+  using C = kernels::Compute<T>;
 
   W windows;
+  double divisor;
   const T* x;
   T* y;
 
   CHX_HD void operator()(int64_t i) const {
     const Index window = static_cast<Index>(i);
     const Index plane = windows.PlaneOfWindow(window);
+    const auto o = static_cast<Index>(window - plane * windows.window_count());
     const T* const image = x + plane * windows.image_elements();
-    kernels::Compute<T> sum = 0;
+    C sum = 0;
     windows.ForElements(
-        static_cast<Index>(window - plane * windows.window_count()),
-        [&](Index at) { return image[at]; },
+        o, [&](Index at) { return image[at]; },
         [&](Index, const T& value) { sum += kernels::Load(value); });
-    y[i] = kernels::Store<T>(sum);
+    y[i] = kernels::Store<T>(sum / static_cast<C>(divisor != 0 ? divisor : windows.Inside(o)));
   }
 };
 
-// At each position the sum over the windows that it is in.
+// Its gradient: at each position the sum over the windows that it is in.
 template <typename T, typename W>
-struct SpreadBody {
+struct AverageGradBody {
   using Index = typename W::Index;
+  using C = kernels::Compute<T>;
 
   W windows;
+  double divisor;
   const T* gy;
   T* x;
 
   CHX_HD void operator()(int64_t i) const {
     const Index element = static_cast<Index>(i);
     const Index plane = windows.PlaneOfElement(element);
-    const T* const sums = gy + plane * windows.window_count();
-    kernels::Compute<T> sum = 0;
+    const T* const averages = gy + plane * windows.window_count();
+    C sum = 0;
     windows.ForWindowsAt(
         static_cast<Index>(element - plane * windows.image_elements()),
-        [&](Index o) { return sums[o]; },
-        [&](Index, const T& value) { sum += kernels::Load(value); });
-    x[i] = kernels::Store<T>(sum);
+        [&](Index o) { return averages[o]; },
+        [&](Index o, const T& value) {
+          const C g = kernels::Load(value);
+          sum += divisor != 0 ? g : g / static_cast<C>(windows.Inside(o));
+        });
+    x[i] = kernels::Store<T>(divisor != 0 ? sum / static_cast<C>(divisor) : sum);
   }
 };
 

@@ -22,10 +22,10 @@
 namespace chx::server::cuda {
 namespace {
 
-// What BLAS computes, written down from its definition: column-major, op(x) by a flag.
+// What BLAS computes, written down from its definition: column-major, op(x) by a flag. Libraries
+// sum in parts, so that a long float32 sum is more exact than one after the other: here by doubles.
 template <typename T>
 void ReferenceGemm(const GemmCall& call) {
-  using Sum = std::conditional_t<sizeof(T) == 8, double, float>;
   for (int64_t i = 0; i < call.count; ++i) {
     const T* const a = static_cast<const T*>(call.a) + i * call.a_stride;
     const T* const b = static_cast<const T*>(call.b) + i * call.b_stride;
@@ -33,11 +33,11 @@ void ReferenceGemm(const GemmCall& call) {
     for (int64_t column = 0; column < call.n; ++column) {
       for (int64_t row = 0; row < call.m; ++row) {
         T& result = c[row + column * call.ldc];
-        Sum sum = call.accumulate ? static_cast<Sum>(kernels::Load(result)) : Sum(0);
+        double sum = call.accumulate ? kernels::Load(result) : 0;
         for (int64_t p = 0; p < call.k; ++p) {
           const T& x = call.transpose_a ? a[p + row * call.lda] : a[row + p * call.lda];
           const T& y = call.transpose_b ? b[column + p * call.ldb] : b[p + column * call.ldb];
-          sum += static_cast<Sum>(kernels::Load(x)) * static_cast<Sum>(kernels::Load(y));
+          sum += static_cast<double>(kernels::Load(x)) * kernels::Load(y);
         }
         result = kernels::Cast<T>(sum);
       }

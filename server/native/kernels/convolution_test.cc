@@ -181,7 +181,6 @@ TEST_F(ConnectionTest, Pooling) {
     TestArray index(Dtype::kInt64, gy.shape());
     std::vector<Number> max(gy.size(), -INFINITY);
     std::vector<Number> sum(gy.size());
-    std::vector<Number> spread(x.size());
     std::vector<Number> scatter(x.size());
     for (int64_t i = 0; i < gy.size(); ++i) index.Set(i, -1);
     for (int64_t p = 0; p < planes; ++p) {
@@ -190,7 +189,6 @@ TEST_F(ConnectionTest, Pooling) {
         if (value > max[p * count + o]) index.Set(p * count + o, static_cast<Number>(at));
         max[p * count + o] = std::max(max[p * count + o], value);
         sum[p * count + o] += value;
-        spread[p * size + at] += gy.Get(p * count + o);
       });
     }
     for (int64_t i = 0; i < gy.size(); ++i) {
@@ -211,8 +209,33 @@ TEST_F(ConnectionTest, Pooling) {
       ASSERT_EQ(gathered.Get(i), index.Get(i) < 0 ? 0 : max[i]);
     }
     if (c.cover_all) continue;
-    ExpectClose(runner_.Run("pool_sum", {x}, {c.kernel, c.stride, c.pad}), sum, 27);
-    ExpectClose(runner_.Run("pool_spread", {gy}, {shape, c.kernel, c.stride, c.pad}), spread, 27);
+    // Sums over all elements of a window, or over those that it has inside: zero or NaN if none.
+    for (const PadMode mode : {PadMode::kIgnore, PadMode::kZero}) {
+      const bool ignore = mode == PadMode::kIgnore;
+      std::vector<Number> divisors(count, ignore ? 0 : NumElements(Shape(c.kernel)));
+      if (ignore) ForAll(c, [&](int64_t o, int64_t, int64_t) { divisors[o] += 1; });
+      const Attrs windows = {c.kernel, c.stride, c.pad, static_cast<int64_t>(mode)};
+      TestArray average = runner_.Run("average_pool", {x}, windows);
+      std::vector<Number> mean = sum;
+      for (int64_t i = 0; i < gy.size(); ++i) {
+        if (divisors[i % count] == 0) {
+          ASSERT_FALSE(std::fabs(average.Get(i)) > 0);
+          average.Set(i, 0);
+        } else {
+          mean[i] /= divisors[i % count];
+        }
+      }
+      std::vector<Number> parts(x.size());
+      for (int64_t p = 0; p < planes; ++p) {
+        ForAll(c, [&](int64_t o, int64_t, int64_t at) {
+          parts[p * size + at] += gy.Get(p * count + o) / divisors[o];
+        });
+      }
+      ExpectClose(average, mean, 27);
+      Attrs all = windows;
+      all.insert(all.begin(), shape);
+      ExpectClose(runner_.Run("average_pool_grad", {gy}, all), parts, 27);
+    }
   }
 }
 

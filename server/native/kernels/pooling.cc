@@ -201,61 +201,117 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
                      });
 }
 
-absl::Status RunPoolSum(const KernelArgs& args) {
-  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+// Adds the elements of each window to its sum.
+template <typename T, typename C>
+void AddToWindows(const Windows& w, const T* x, C* sums) {
   const int64_t stride = w.stride[w.ndim - 1];
-  return ForChannels(
-      args, w, w.image_size, w.count, [&](const auto* x, const int64_t*, auto* y, int64_t) {
-        Sums(y, w.count, [&](auto* sums) {
-          StopWatch watch;
-          if (AreFewAcross(w)) {
-            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
-              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
-            }
-            return;
-          }
-          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
-            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-              InPieces(last - first, [&](int64_t begin, int64_t end) {
-                const auto* from = x + at + begin * stride;
-                for (int64_t i = first + begin; i < first + end; ++i, from += stride) {
-                  sums[o + i] += Load(*from);
-                }
-              });
-            });
-          }
-        });
+  StopWatch watch;
+  if (AreFewAcross(w)) {
+    for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+      ForRuns(w, o, &watch, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
+    }
+    return;
+  }
+  for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+    ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+      InPieces(last - first, [&](int64_t begin, int64_t end) {
+        const T* from = x + at + begin * stride;
+        for (int64_t i = first + begin; i < first + end; ++i, from += stride) {
+          sums[o + i] += Load(*from);
+        }
       });
+    });
+  }
 }
 
-absl::Status RunPoolSpread(const KernelArgs& args) {
-  const Windows w = WindowsOf(args, args.out(0).shape, args.in(0).shape, 1);
+// Adds what each window has to all of its elements.
+template <typename T, typename C>
+void AddToElements(const Windows& w, const T* gy, C* sums) {
   const int64_t stride = w.stride[w.ndim - 1];
-  return ForChannels(
-      args, w, w.count, w.image_size, [&](const auto* gy, const int64_t*, auto* x, int64_t) {
-        Sums(x, w.image_size, [&](auto* sums) {
-          StopWatch watch;
-          if (AreFewAcross(w)) {
-            for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
-              const auto g = Load(gy[o]);
-              ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
-                for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
-              });
-            }
-            return;
-          }
-          for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
-            ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-              InPieces(last - first, [&](int64_t begin, int64_t end) {
-                auto* to = sums + at + begin * stride;
-                for (int64_t i = first + begin; i < first + end; ++i, to += stride) {
-                  *to += Load(gy[o + i]);
-                }
-              });
-            });
-          }
-        });
+  StopWatch watch;
+  if (AreFewAcross(w)) {
+    for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
+      const C g = Load(gy[o]);
+      ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
+        for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
       });
+    }
+    return;
+  }
+  for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
+    ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
+      InPieces(last - first, [&](int64_t begin, int64_t end) {
+        C* to = sums + at + begin * stride;
+        for (int64_t i = first + begin; i < first + end; ++i, to += stride) {
+          *to += Load(gy[o + i]);
+        }
+      });
+    });
+  }
+}
+
+template <typename C>
+void Divide(C* sums, int64_t size, double divisor) {
+  InPieces(size, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sums[i] /= static_cast<C>(divisor);
+  });
+}
+
+// out = what each window has, over how many elements it has inside the image. Both may be one.
+template <typename T, typename C>
+void DivideByInside(const Windows& w, const T* in, C* out) {
+  const int inner = w.ndim - 1;
+  const int64_t columns = w.counts[inner];
+  StopWatch watch;
+  for (int64_t row = 0; row < w.count / columns && !watch.After(columns); ++row) {
+    const double rows = w.Inside(row, inner);
+    InPieces(columns, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        const double inside = rows * static_cast<double>(w.InsideAlong(inner, o));
+        out[row * columns + o] = Load(in[row * columns + o]) / static_cast<C>(inside);
+      }
+    });
+  }
+}
+
+absl::Status RunAveragePool(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  const double divisor = kernels::PoolDivisor(args, w, 0);
+  return ForChannels(args, w, w.image_size, w.count,
+                     [&](const auto* x, const int64_t*, auto* y, int64_t) {
+                       Sums(y, w.count, [&](auto* sums) {
+                         AddToWindows(w, x, sums);
+                         if (divisor != 0) {
+                           Divide(sums, w.count, divisor);
+                         } else {
+                           DivideByInside(w, sums, sums);
+                         }
+                       });
+                     });
+}
+
+absl::Status RunAveragePoolGrad(const KernelArgs& args) {
+  const KernelTensor& gy = args.in(0);
+  const Windows w = WindowsOf(args, args.out(0).shape, gy.shape, 1);
+  const double divisor = kernels::PoolDivisor(args, w, 1);
+  void* quotients = nullptr;  // of all channels
+  if (divisor == 0 && gy.size() > 0) {
+    const auto item = std::max<int64_t>(sizeof(float), ItemSize(gy.dtype));
+    CHX_ASSIGN_OR_RETURN(quotients, args.scratch.Allocate(item * gy.size()));
+  }
+  return ForChannels(args, w, w.count, w.image_size,
+                     [&](const auto* in, const int64_t*, auto* x, int64_t plane) {
+                       Sums(x, w.image_size, [&](auto* sums) {
+                         if (divisor != 0) {
+                           AddToElements(w, in, sums);
+                           Divide(sums, w.image_size, divisor);
+                           return;
+                         }
+                         auto* const of = static_cast<decltype(sums)>(quotients) + plane * w.count;
+                         DivideByInside(w, in, of);
+                         AddToElements(w, of, sums);
+                       });
+                     });
 }
 
 }  // namespace
@@ -264,8 +320,8 @@ void RegisterPooling(KernelTable& table) {
   table.Set("max_pool_index", RunMaxPoolIndex);
   table.Set("pool_gather", RunPoolGather);
   table.Set("pool_scatter", RunPoolScatter);
-  table.Set("pool_sum", RunPoolSum);
-  table.Set("pool_spread", RunPoolSpread);
+  table.Set("average_pool", RunAveragePool);
+  table.Set("average_pool_grad", RunAveragePoolGrad);
 }
 
 }  // namespace chx::server::native

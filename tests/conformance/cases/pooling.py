@@ -102,7 +102,7 @@ def through_gradient(op, shape, counts):
         return gx.astype(x.dtype)
 
     row(
-        "pool_scatter" if op == "max_pool" else "pool_spread",
+        "pool_scatter" if op == "max_pool" else "average_pool_grad",
         call,
         reference,
         [shape, counts],
@@ -136,13 +136,14 @@ def second_order(op, gathers):
 
 for operator, op, gathers in [
     ("pool_gather", "max_pool", True),
-    ("pool_sum", "average_pool", False),
+    ("average_pool", "average_pool", False),
 ]:
     row(
         operator,
         *second_order(op, gathers),
         [(2, 2, 4, 3), (2, 2, 4, 3)],
         domain=[distinct, (-1, 1)],
+        name=f"{operator}-of-gradients",
     )
 row(
     "max_pool_index",
