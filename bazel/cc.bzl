@@ -54,6 +54,9 @@ _HOT_TESTS = ["server/kernels", "server/native/kernels"]
 
 HOT_COPTS = _if("//:shared", ["-O1"])
 
+# Of tests themselves libFuzzer need not know: its instrumentation takes a fifth of the time to compile.
+TEST_COPTS = _if("//:libfuzzer", ["-fno-sanitize=fuzzer-no-link"])
+
 def _library_options():
     """The copts and deps of a library beside its own."""
     copts = COPTS + _JOINED_COPTS
@@ -64,7 +67,7 @@ def _library_options():
 def _test_options():
     """The copts and deps of a test beside its own."""
     if native.package_name() not in _HOT_TESTS:
-        return COPTS + _pch_copts("tests"), _pch_deps("tests")
+        return COPTS + TEST_COPTS + _pch_copts("tests"), _pch_deps("tests")
     return COPTS + HOT_COPTS + _pch_copts("hot"), _pch_deps("hot")
 
 # An archive in each binary; with --define=shared=1, a shared object that all tests open: the

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checks of the cuda backend for a machine with a GPU that has nothing of this project and no network.
 #
-#   tools/gpu_check.sh bundle [BAZEL FLAGS]   writes dist/gpu_check.tar.gz, below $GPU_CHECK_MB (60);
+#   tools/gpu_check.sh bundle [BAZEL FLAGS]   writes dist/gpu_check.tar.xz, below $GPU_CHECK_MB (60);
 #                                             the flags are --config=release --config=cuda by default
 #
 # The bundle has the daemon, the plug-in, the Python client with an interpreter and NumPy, the
@@ -81,10 +81,10 @@ bundle() {
   copy_libraries "$root/lib" "${libraries[@]}"
   { git rev-parse HEAD && git status --porcelain | head -20; } >"$root/version.txt" 2>/dev/null || true
 
-  tar -C "$stage" -czf dist/gpu_check.tar.gz gpu_check
+  XZ_OPT="${XZ_OPT:--5 -T0}" tar -C "$stage" -cJf dist/gpu_check.tar.xz gpu_check
   local size
-  size=$(stat -c %s dist/gpu_check.tar.gz)
-  ls -lh dist/gpu_check.tar.gz
+  size=$(stat -c %s dist/gpu_check.tar.xz)
+  ls -lh dist/gpu_check.tar.xz
   [ "$size" -lt "$limit" ] || fail "the bundle has $size bytes, more than $limit"
 }
 

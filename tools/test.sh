@@ -86,10 +86,10 @@ check "wheel: install and use" tools/test_wheel.sh
 check "demo: the main job" tools/demo.sh
 check "demo: without its client" tools/demo.sh --detach
 check "docs: site" tools/docs.sh check
-# Quickly compressed: these packages are for the test.
+# Quickly compressed: these packages, and the bundle below, are for the test.
 XZ_OPT=-0 check "C++ SDK: build" tools/sdk.sh
 check "C++ SDK: outside projects" tools/test_sdk.sh
-check "GPU check: on the CPU" tools/test_gpu_check.sh
+XZ_OPT=-0 check "GPU check: on the CPU" tools/test_gpu_check.sh
 if [ "$fast" = 0 ]; then
   check "source distribution: pack" tools/wheel.sh sdist
   check "source distribution: build, install and use" tools/test_sdist.sh

@@ -9,8 +9,8 @@ read -ra options <<<"${CHXD_BAZEL_OPTIONS:---config=ci}"
 GPU_CHECK_MB=500 tools/gpu_check.sh bundle "${options[@]}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-tar -C "$folder" -xzf dist/gpu_check.tar.gz
-rm dist/gpu_check.tar.gz
+tar -C "$folder" -xJf dist/gpu_check.tar.xz
+rm dist/gpu_check.tar.xz
 alone=(env -i "PATH=/usr/bin:/bin" "HOME=$folder" "PYTEST_ADDOPTS=-k 'logaddexp or conv_transpose'"
   GPU_CHECK_SHARDS=3 GPU_CHECK_SCALE=64)
 if unshare -n true 2>/dev/null; then

@@ -1,4 +1,5 @@
 // Pooling over windows with any number of spatial dimensions: x (N, C, spatial...).
+#include "ops/defs/common/expressions.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
 #include "ops/op_context.h"

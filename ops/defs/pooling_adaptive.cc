@@ -102,7 +102,26 @@ int64_t SizeOf(const AttrValue& sizes, int axis) {
   return sizes.ints()[sizes.ints().size() == 1 ? 0 : axis - 2];
 }
 
+// Pools windows of one size, apart from each other, as the operator of the name does. Not large
+// ones: it reads a window in one thread.
+bool PoolsEvenly(ComposeContext& c, absl::string_view op) {
+  constexpr int64_t kMostElements = 256;
+  const Shape& shape = c.input(0).shape();
+  Ints lengths;
+  int64_t elements = 1;
+  for (int axis = 2; axis < shape.size(); ++axis) {
+    const int64_t windows = SizeOf(c.attr(0), axis);
+    if (shape[axis] % windows != 0 || shape[axis] / windows > kMostElements) return false;
+    lengths.push_back(shape[axis] / windows);
+    elements *= lengths.back();
+    if (elements > kMostElements) return false;
+  }
+  c.SetOutput(0, c.Apply(op, {c.input(0)}, {{"ksize", AttrValue(lengths)}}));
+  return true;
+}
+
 void AdaptiveAverage(ComposeContext& c) {
+  if (PoolsEvenly(c, "average_pool")) return;
   const Dtype dtype = c.input(0).dtype();
   // A mean of means is rounded once.
   Value x = Cast(c.input(0), WideDtype(dtype));
@@ -144,6 +163,7 @@ absl::Status AdaptiveIndexRule(InferContext& c) { return CheckAdaptive(c, Dtype:
 absl::Status AdaptiveRule(InferContext& c) { return CheckAdaptive(c, c.input(0).dtype); }
 
 void AdaptiveMax(ComposeContext& c) {
+  if (PoolsEvenly(c, "max_pool")) return;
   const Value x = c.input(0);
   const Value index = c.Apply("adaptive_max_index", {x}, {{"output_size", c.attr(0)}});
   c.SetOutput(0, c.Apply("take", {Reshape(x, {NumElements(x.shape())}), index}, {{"axis", 0}}));

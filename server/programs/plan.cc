@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "ops/error.h"
 #include "server/programs/common_calls.h"
 #include "server/programs/device_fusion.h"
@@ -11,11 +10,6 @@ namespace chx::server {
 namespace {
 
 constexpr int64_t kArrayAlignment = 64;
-
-// In each run, most likely: clients send new arguments, and release results late.
-bool IsElsewhere(const TraceObject& object) {
-  return object.kind == TraceObject::Kind::kArgument || object.kind == TraceObject::Kind::kResult;
-}
 
 }  // namespace
 
@@ -73,6 +67,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
     return objects_[object].traced.kind == Kind::kTemporary;
   };
   FuseOnDevices(devices, temporary, &calls_);
+  MoveResultsLast(devices);
   Fuse(devices);
   LayOut();
   FindPlaces();
@@ -98,40 +93,6 @@ void Plan::FindSlots(absl::Span<const TraceSlot> slots) {
           call.kernel.op->attrs.size() == call.kernel.attrs.size() && call.is_operator;
       if (is_it) slots_.back() = &call.kernel.attrs[slot.attribute];
     }
-  }
-}
-
-void Plan::FindSequences(const Devices& devices) {
-  absl::flat_hash_set<const TraceCall*> varying;  // their attributes differ in each run
-  for (const TraceCall& call : calls_) {
-    const bool varies = std::any_of(slots_.begin(), slots_.end(), [&](const AttrValue* slot) {
-      return slot >= call.kernel.attrs.begin() && slot < call.kernel.attrs.end();
-    });
-    if (varies) varying.insert(&call);
-  }
-  Sequences::Part part;
-  const auto end = [&](size_t step) {
-    part.end = step;
-    if (part.kernels.size() >= Sequences::kLeastKernels) sequences_.Add(std::move(part));
-    part = {};
-  };
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const TraceCall& call = calls_[steps_[i].calls.first];
-    const PreparedKernel& kernel = call.kernel;
-    bool fits = steps_[i].fused == nullptr && !varying.contains(&call) &&
-                !MayFailByValues(kernel) && devices.at(kernel.device).has_sequences();
-    call.ForEachTensor([&](const TraceTensor& tensor) {
-      fits = fits && !IsElsewhere(objects_[tensor.object].traced);
-    });
-    if (!part.kernels.empty() && (!fits || kernel.device != part.device)) end(i);
-    if (!fits) continue;
-    if (part.kernels.empty()) part.begin = i;
-    part.device = kernel.device;
-    part.kernels.push_back(kernel.op->id);
-  }
-  end(steps_.size());
-  for (size_t i = 0; i < objects_.size(); ++i) {
-    if (!IsElsewhere(objects_[i].traced)) steady_.push_back(i);
   }
 }
 

@@ -127,14 +127,19 @@ class Plan {
   void LayOut();
   void FindPlaces();
   void FindSlots(absl::Span<const TraceSlot> slots);
+  // plan_sequences.cc
+  void MoveResultsLast(const Devices& devices);
   void FindSequences(const Devices& devices);
+  Sequences Parts(const Devices& devices, bool may_vary, bool with_results) const;
+  Sequences* StartSequences(const Executor& executor, absl::Span<const int64_t> values);
+
   absl::Status KeepAll(Executor& executor, absl::Span<Variable* const> arguments) const;
   absl::StatusOr<char*> AddressOf(size_t number, Executor& executor,
                                   absl::Span<Variable* const> arguments);
   absl::Status Prepare(Executor& executor, absl::Span<Variable* const> arguments);
   absl::Status RunStep(Executor& executor, const Step& step) const;
   // A step, or all of a part that begins with it: how many.
-  absl::StatusOr<size_t> RunSteps(Executor& executor, size_t step, const Sequences::Part* part);
+  absl::StatusOr<size_t> RunSteps(Executor& executor, size_t step, Sequences* sequences);
   absl::Status BeginStep(size_t step, const Source& source) const;
   bool WritesOutside(const TraceCall& call) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
@@ -164,9 +169,13 @@ class Plan {
   bool measures_ = false;
   bool prepared_ = false;  // once at least
   int64_t measured_runs_ = 0;
-  Sequences sequences_;
-  std::vector<size_t> steady_;    // objects that are usually where they were in the last run
-  std::vector<char*> addresses_;  // theirs
+  Sequences sequences_;        // without the steps that have slots, or make results
+  Sequences equal_sequences_;  // with slots: for values as in the run before
+  Sequences whole_sequences_;  // with both: for memory of results that they have had before, too
+  std::vector<int64_t> last_values_;
+  std::vector<size_t> steady_;        // objects that are usually where they were in the last run
+  std::vector<char*> addresses_;      // theirs
+  std::vector<char*> all_addresses_;  // and those of results
   // During a run.
   std::vector<Array> arenas_;      // by device
   std::vector<Ref<Buffer>> made_;  // by object, of results

@@ -117,11 +117,8 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
     for (const Place& place : object.places) place.tensor->data = address + place.offset;
     object.address = address;
   }
-  if (!sequences_.empty()) {
-    addresses_.clear();
-    for (size_t i : steady_) addresses_.push_back(objects_[i].address);
-    sequences_.Start(executor, addresses_);
-  }
+  addresses_.clear();
+  for (size_t i : steady_) addresses_.push_back(objects_[i].address);
   return absl::OkStatus();
 }
 
@@ -138,9 +135,8 @@ absl::Status Plan::RunStep(Executor& executor, const Step& step) const {
   return executor.Repeat(kernel, absl::MakeSpan(scratch, static_cast<size_t>(room)));
 }
 
-absl::StatusOr<size_t> Plan::RunSteps(Executor& executor, size_t step,
-                                      const Sequences::Part* part) {
-  if (part != nullptr) {
+absl::StatusOr<size_t> Plan::RunSteps(Executor& executor, size_t step, Sequences* sequences) {
+  if (const Sequences::Part* const part = sequences->At(step)) {
     const size_t count = part->end - step;
     const auto run = [&]() -> absl::Status {
       for (size_t i = step; i < step + count; ++i) {
@@ -148,7 +144,7 @@ absl::StatusOr<size_t> Plan::RunSteps(Executor& executor, size_t step,
       }
       return absl::OkStatus();
     };
-    CHX_ASSIGN_OR_RETURN(const bool ran, sequences_.Run(executor, *part, run));
+    CHX_ASSIGN_OR_RETURN(const bool ran, sequences->Run(executor, *part, run));
     if (ran) return count;
   }
   CHX_RETURN_IF_ERROR(RunStep(executor, steps_[step]));
@@ -173,15 +169,16 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
+  Sequences* const sequences = StartSequences(executor, values);
   for (size_t i = 0; i < steps_.size();) {
     Step& step = steps_[i];
     progress->command = calls_[step.calls.first].command;
     if (source != nullptr) CHX_RETURN_IF_ERROR(BeginStep(i, *source));
     progress->wrote = progress->wrote || i >= first_write_;
     if (!measures_) {
-      const Sequences::Part* const part = sequences_.At(i);
+      const Sequences::Part* const part = sequences->At(i);
       if (part != nullptr) progress->wrote = progress->wrote || part->end > first_write_;
-      CHX_ASSIGN_OR_RETURN(const size_t count, RunSteps(executor, i, part));
+      CHX_ASSIGN_OR_RETURN(const size_t count, RunSteps(executor, i, sequences));
       i += count;
       continue;
     }
@@ -226,7 +223,6 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   progress->began = status.ok();
   if (calls_.empty()) times = 1;
   for (int64_t i = 0; i < times && status.ok(); ++i) {
-    if (i > 0) sequences_.StartAgain();
     const size_t first = static_cast<size_t>(i) * slots_.size();
     status = Repeat(executor, values.subspan(first, slots_.size()), source, progress);
   }

@@ -39,9 +39,13 @@ void Plan::Describe(size_t most, std::string* text) const {
     if (object.traced.kind == Kind::kResult) result_bytes += object.traced.bytes;
   }
   absl::StrAppend(text, "results\t", result_bytes, "\n");
-  if (!sequences_.empty()) {
-    absl::StrAppend(text, "sequences\t", sequences_.steps(), "\t", sequences_.repeats(), "\n");
+  size_t steps = 0;
+  int64_t repeats = 0;
+  for (const Sequences* each : {&sequences_, &equal_sequences_, &whole_sequences_}) {
+    if (steps == 0 || each->repeats() > 0) steps = each->steps();
+    repeats += each->repeats();
   }
+  if (steps > 0) absl::StrAppend(text, "sequences\t", steps, "\t", repeats, "\n");
   size_t described = 0;  // steps
   for (; described < steps_.size() && text->size() < most; ++described) {
     const Step& step = steps_[described];

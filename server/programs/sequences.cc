@@ -4,30 +4,36 @@
 
 namespace chx::server {
 
-void Sequences::Start(const Executor& executor, const std::vector<char*>& addresses) {
+bool Sequences::Start(const Executor& executor, const std::vector<char*>& addresses,
+                      absl::Span<const int64_t> numbers) {
   now_ = nullptr;
-  if (parts_.empty()) return;
+  if (parts_.empty()) return false;
   ++runs_;
   const auto is_it = [&](const Set& set) {
-    return set.addresses == addresses && set.configured == executor.configured();
+    return set.addresses == addresses && absl::MakeConstSpan(set.numbers) == numbers &&
+           set.configured == executor.configured();
   };
   auto found = std::find_if(sets_.begin(), sets_.end(), is_it);
   if (found != sets_.end()) {
     found->again = true;
   } else {
-    if (captures_ >= kMostCaptures) return;
+    if (captures_ >= kMostCaptures) return false;
     if (sets_.size() == kMostSets) {
       sets_.erase(std::min_element(sets_.begin(), sets_.end(),
                                    [](const Set& a, const Set& b) { return a.used < b.used; }));
     }
     Set& set = sets_.emplace_back();
     set.addresses = addresses;
+    set.numbers.assign(numbers.begin(), numbers.end());
     set.configured = executor.configured();
     set.sequences.resize(parts_.size());
     found = sets_.end() - 1;
   }
   found->used = runs_;
   now_ = &*found;
+  const auto& made = found->sequences;
+  return found->again &&
+         (captures_ < kMostCaptures || std::find(made.begin(), made.end(), nullptr) == made.end());
 }
 
 size_t Sequences::steps() const {

@@ -10,13 +10,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "server/engine/executor.h"
 
 namespace chx::server {
 
-// A sequence has the addresses of its kernels' arrays. They are usually the same ones in each run,
-// or again soon: there are sequences for some sets of addresses, made when a set is seen for the
-// second time.
+// A sequence has the addresses of its kernels' arrays, and the numbers that they were given. They
+// are usually the same ones in each run, or again soon: there are sequences for some sets of them,
+// made when a set is seen for the second time.
 class Sequences {
  public:
   // Steps [begin, end) of the plan, whose kernels are on one device, do not wait for it, and do the
@@ -33,12 +34,10 @@ class Sequences {
 
   void Add(Part part) { parts_.push_back(std::move(part)); }
 
-  // Before a run with these addresses.
-  void Start(const Executor& executor, const std::vector<char*>& addresses);
-  // The next run with the same ones.
-  void StartAgain() {
-    if (now_ != nullptr) now_->again = true;
-  }
+  // Before a run with these addresses, and numbers that kernels of parts are given. Whether all
+  // parts may run as one now.
+  bool Start(const Executor& executor, const std::vector<char*>& addresses,
+             absl::Span<const int64_t> numbers);
   // The part that begins with a step and may run as one now; null: there is none.
   const Part* At(size_t step) const;
   // Runs it: again as one, or by run(). False: neither, and nothing has been done.
@@ -53,6 +52,7 @@ class Sequences {
  private:
   struct Set {
     std::vector<char*> addresses;
+    std::vector<int64_t> numbers;
     uint64_t configured = 0;                           // Executor::configured
     uint64_t used = 0;                                 // when, by runs
     bool again = false;                                // it has been seen before

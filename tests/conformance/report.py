@@ -46,7 +46,7 @@ and how their results are used: replacements compute what the libraries' documen
 time to time all rows run on a machine with a GPU; [gpu.md](gpu.md) has what was seen last. To run
 them, and the benchmarks:
 
-    tools/gpu_check.sh bundle        # here: writes dist/gpu_check.tar.gz
+    tools/gpu_check.sh bundle        # here: writes dist/gpu_check.tar.xz
     ./gpu_check.sh run cuda:0        # there, in the unpacked bundle
 """
 

@@ -29,6 +29,7 @@ class RuntimeTest : public testing::Test {
   static void SetUpTestSuite() {
     const char* const path = std::getenv("CHX_FAKE_CUBLAS");
     setenv("CHXD_CUBLAS", path, 1);
+    setenv("CHXD_CUBLASLT", path, 1);
     setenv("CHXD_CUDNN", "off", 1);
     setenv("CHXD_CUSOLVER", "off", 1);
     void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -209,6 +210,51 @@ TEST_F(RuntimeTest, ProductsAreExactUnlessTheSessionAllowsTf32) {
   executor_->Configure(settings);
   ASSERT_TRUE(Square(executor_.get()).ok());
   EXPECT_EQ(cublas_->compute, CUBLAS_COMPUTE_32F_FAST_TF32);
+}
+
+TEST_F(RuntimeTest, AProductAndItsBiasAreOneCall) {
+  Open();
+  Array x = Upload(executor_.get(), {1, 2, 3, 4});
+  x.spec = ArraySpec(Dtype::kFloat32, {2, 2}, 0);
+  const Array bias = Upload(executor_.get(), {5, 6});
+  const Attrs attrs = {int64_t{1}};
+  for (int calls = 1; calls <= 2; ++calls) {
+    ASSERT_TRUE(Run(executor_.get(), "linear", {&x, &x, &bias}, attrs).ok());
+    EXPECT_EQ(cublas_->biased_products, calls);
+    EXPECT_EQ(cublas_->bias, bias.data());
+    EXPECT_EQ(cublas_->workspace_bytes, 32 * kMiB);
+    EXPECT_EQ(cublas_->choices, 1);  // and kept
+  }
+  EXPECT_EQ(cublas_->products, 0);
+}
+
+TEST_F(RuntimeTest, ABiasThatTheLibraryDeclinesIsAddedBefore) {
+  Open();
+  Array x = Upload(executor_.get(), {1, 2, 3, 4});
+  x.spec = ArraySpec(Dtype::kFloat32, {2, 2}, 0);
+  Array row = x;
+  row.spec = ArraySpec(Dtype::kFloat32, {1, 2}, 0);
+  const Array bias = Upload(executor_.get(), {5, 6});
+  const auto run = [&](const Array& array) {
+    return Run(executor_.get(), "linear", {&array, &x, &bias}, {int64_t{1}});
+  };
+  cublas_->has_algorithms = false;
+  ASSERT_TRUE(run(x).ok());
+  EXPECT_EQ(cublas_->products, 1);
+  // It has an algorithm, but not for this. It is not asked again.
+  cublas_->has_algorithms = true;
+  cublas_->next_product = CUBLAS_STATUS_NOT_SUPPORTED;
+  for (int products = 2; products <= 3; ++products) {
+    ASSERT_TRUE(run(row).ok());
+    EXPECT_EQ(cublas_->products, products);
+  }
+  EXPECT_EQ(cublas_->choices, 2);
+  EXPECT_EQ(cublas_->biased_products, 0);
+  // An error of the device is one.
+  cublas_->next_product = CUBLAS_STATUS_EXECUTION_FAILED;
+  Array column = x;
+  column.spec = ArraySpec(Dtype::kFloat32, {2, 1}, 0);
+  EXPECT_FALSE(Run(executor_.get(), "linear", {&column, &column, &bias}, {int64_t{1}}).ok());
 }
 
 TEST_F(RuntimeTest, WorkspacesAreSmallerBeforeHopper) {

@@ -48,6 +48,28 @@ def test_training_is_the_same_as_step_by_step(session, rng, make):
     assert sequences(step) > 0
 
 
+def test_a_rate_is_in_sequences_until_it_changes(session, rng):
+    device = session.devices[1]
+    seed = rng.integers(2**31)
+    optimizers = [chx.optimizers.MomentumSGD(lr=0.1) for _ in range(2)]
+    plain, plain_params = network(np.random.default_rng(seed), device, optimizers[0])
+    step, params = network(np.random.default_rng(seed), device, optimizers[1])
+    step = chx.jit(step)
+    x = chx.array(rng.normal(size=(4, 6)).astype("float32"), device=device)
+    t = chx.array(rng.integers(0, 3, 4), device=device)
+    steps = set()
+    for i in range(24):
+        for optimizer in optimizers:
+            # For some steps the same, then another one in each; and the first one again.
+            optimizer.lr = 0.1 if i < 6 or i > 18 else 0.05 if i < 12 else 0.1 / i
+        assert float(step(x, t)) == float(plain(x, t))
+        steps |= set(re.findall(r"as one: (\d+) steps", step.explain()))
+    for got, want in zip(params, plain_params, strict=True):
+        np.testing.assert_array_equal(chx.to_numpy(got), chx.to_numpy(want))
+    assert len(steps) >= 2  # without the update, and with it
+    assert sequences(step) > 12
+
+
 def test_repetitions(session, rng):
     x = chx.array(rng.normal(size=(40,)), device=session.devices[1])
     y = chx.array(chx.to_numpy(x), device=session.devices[1])

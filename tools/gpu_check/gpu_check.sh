@@ -62,6 +62,7 @@ environment() {
   case $device in
     cuda*)
       find_library CHXD_CUBLAS 'libcublas.so.1[23]'
+      find_library CHXD_CUBLASLT 'libcublasLt.so.1[23]'
       # cuDNN and cuSOLVER load others, by names that are looked for along LD_LIBRARY_PATH.
       find_library CHXD_CUDNN 'libcudnn.so.9'
       find_library CHXD_CUSOLVER 'libcusolver.so.1[12]'
@@ -144,7 +145,7 @@ conformance() {
     grep -aoE '[0-9]+ passed' | awk '{s += $1} END {print s + 0}') passed, $failures failed"
   [ "$finished" = "$shards" ] || { echo "run this step again for the others"; return 1; }
   if [[ $device == cuda* ]]; then
-    for library in 'cuBLAS 12 or 13' 'cuDNN 9' cuSOLVER; do
+    for library in 'cuBLAS 12 or 13' 'cuBLASLt 12 or 13' 'cuDNN 9' cuSOLVER; do
       grep -aom1 "cuda: $library: /.*" "$log/conformance/daemon.log" ||
         echo "$library was not used"
     done

@@ -43,7 +43,7 @@ struct PlainProduct {
 // `out` is dense.
 struct Product : kernels::MatmulOperands {
   KernelTensor out;
-  const KernelTensor* bias = nullptr;  // (columns,), added to each row
+  const KernelTensor* bias = nullptr;  // (columns,), added to each row of one matrix
 
   int64_t rows() const { return a.shape[a.ndim() - 2]; }
   int64_t inner() const { return a.shape.back(); }
@@ -79,9 +79,8 @@ absl::Status RunPlain(const KernelArgs& args, const Product& product) {
 // BLAS is column-major: it computes out^T = b^T a^T.
 absl::Status RunBlas(const KernelArgs& args, Product product) {
   const KernelTensor& out = product.out;
-  if (product.bias != nullptr) CHX_RETURN_IF_ERROR(Copy(args, *product.bias, out));
   if (product.inner() == 0) {
-    return product.bias != nullptr ? absl::OkStatus()
+    return product.bias != nullptr ? Copy(args, *product.bias, out)
                                    : args.stream.Zero(out.data, out.size() * ItemSize(out.dtype));
   }
   for (KernelTensor* const operand : {&product.a, &product.b}) {
@@ -101,7 +100,6 @@ absl::Status RunBlas(const KernelArgs& args, Product product) {
   call.k = product.inner();
   call.lda = b.leading;
   call.ldb = a.leading;
-  call.accumulate = product.bias != nullptr;
   call.ldc = product.columns();
   call.c_stride = product.rows() * product.columns();
   // One call for each run of the innermost batch dimension.
@@ -110,12 +108,25 @@ absl::Status RunBlas(const KernelArgs& args, Product product) {
   call.count = last >= 0 ? batch.shape[last] : 1;
   call.a_stride = last >= 0 ? batch.strides[1][last] / item_size : 0;
   call.b_stride = last >= 0 ? batch.strides[0][last] / item_size : 0;
-  for (int64_t first = 0; first < batch.size; first += call.count) {
-    int64_t at[2];
-    batch.Offsets(first, at);
-    call.a = product.b.data + at[1];
-    call.b = product.a.data + at[0];
+  const auto at = [&](int64_t first) {
+    int64_t offsets[2];
+    batch.Offsets(first, offsets);
+    call.a = product.b.data + offsets[1];
+    call.b = product.a.data + offsets[0];
     call.c = out.data + first * call.c_stride * item_size;
+  };
+  if (product.bias != nullptr) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor bias, Contiguous(args, *product.bias));
+    call.bias = bias.data;
+    at(0);
+    CHX_ASSIGN_OR_RETURN(const bool done, StreamOf(args).GemmWithBias(args, call));
+    if (done) return absl::OkStatus();
+    call.bias = nullptr;
+    call.accumulate = true;
+    CHX_RETURN_IF_ERROR(Copy(args, *product.bias, out));
+  }
+  for (int64_t first = 0; first < batch.size; first += call.count) {
+    at(first);
     CHX_RETURN_IF_ERROR(StreamOf(args).Gemm(args, call));
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/engine/backend.h"
 
 namespace chx::server::cuda {
@@ -35,6 +36,8 @@ class KernelStream : public Stream {
   // Gives what nobody uses of the device's memory back to the driver. False: that was nothing.
   virtual bool MakeRoom() = 0;
   virtual absl::Status Gemm(const KernelArgs& args, const GemmCall& call) = 0;
+  // One matrix, with call.bias. False: nothing does that at once here, and nothing has been done.
+  virtual absl::StatusOr<bool> GemmWithBias(const KernelArgs& args, const GemmCall& call) = 0;
   // Where kernels run on the host (launch.h): does what one does, now or, in a sequence, each time.
   virtual void Emulate(const std::function<void()>& kernel) { kernel(); }
   // Null if the library is not installed, or the session's settings turn it off. Kernels then

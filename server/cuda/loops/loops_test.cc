@@ -172,6 +172,7 @@ class PausingStream : public KernelStream {
   bool MakeRoom() override { return false; }
   Finding* finding() override { return nullptr; }
   absl::Status Gemm(const KernelArgs&, const GemmCall&) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> GemmWithBias(const KernelArgs&, const GemmCall&) override { return false; }
   Dnn* dnn() override { return nullptr; }
   Solver* solver() override { return nullptr; }
   int64_t max_launch_elements() const override { return 100; }

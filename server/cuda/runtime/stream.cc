@@ -19,6 +19,8 @@ namespace {
 
 // Enough for each of cuBLAS's functions to work, some of them slowly.
 constexpr size_t kLeastWorkspace = size_t{16} << 10;
+constexpr size_t kWorkspaceAlignment = 256;       // which scratch memory need not have
+constexpr double kMaxProduct = int64_t{1} << 39;  // multiplications of one call of cuBLAS
 // To wait for the copy of a smaller value takes longer than to copy it aside.
 constexpr size_t kLeastDirectIn = size_t{1} << 20;
 constexpr size_t kLeastDirectOut = size_t{64} << 10;
@@ -56,6 +58,7 @@ absl::Status StreamParts::Open() {
 void StreamParts::WarmUp() {
   // What fails here fails again, and is reported, when it is needed.
   blas_.Open(stream_).IgnoreError();
+  blas_lt_.Open().IgnoreError();
   dnn_.Open().IgnoreError();
 }
 
@@ -241,28 +244,50 @@ absl::Status CudaStream::Pause() {
   return BeginKernel();  // others may go first
 }
 
+absl::StatusOr<absl::Span<char>> CudaStream::BlasWorkspace(const KernelArgs& args) const {
+  size_t bytes = device_->blas_workspace();
+  absl::StatusOr<void*> memory = args.scratch.Allocate(bytes + kWorkspaceAlignment);
+  if (!memory.ok()) {
+    bytes = kLeastWorkspace;
+    CHX_ASSIGN_OR_RETURN(memory, args.scratch.Allocate(bytes + kWorkspaceAlignment));
+  }
+  size_t room = bytes + kWorkspaceAlignment;
+  void* const aligned = std::align(kWorkspaceAlignment, bytes, *memory, room);
+  return absl::Span<char>(static_cast<char*>(aligned), bytes);
+}
+
+absl::StatusOr<bool> CudaStream::GemmWithBias(const KernelArgs& args, const GemmCall& call) {
+  const double work = static_cast<double>(call.m) * static_cast<double>(call.n) * call.k;
+  // cuBLASLt adds no bias of 64 bits.
+  if (call.dtype == Dtype::kFloat64 || work > kMaxProduct) return false;
+  if (reinterpret_cast<uintptr_t>(call.bias) % 16 != 0) return false;
+  CHX_RETURN_IF_ERROR(Enter());
+  if (!OpenBlasLt().ok()) return false;
+  CHX_RETURN_IF_ERROR(WithRoom(*this, [this] { return parts_->blas_lt_.Open(); }));
+  CHX_ASSIGN_OR_RETURN(const absl::Span<char> workspace, BlasWorkspace(args));
+  GemmCall product = call;
+  product.tf32 = settings().tf32;
+  CHX_ASSIGN_OR_RETURN(const bool done,
+                       parts_->blas_lt_.Multiply(parts_->stream_, workspace, product));
+  if (done) CHX_RETURN_IF_ERROR(Launched());
+  return done;
+}
+
 // Large products are computed in parts, as by other kernels: some matrices, or some columns of one.
 absl::Status CudaStream::Gemm(const KernelArgs& args, const GemmCall& call) {
-  constexpr double kMaxWork = int64_t{1} << 39;
   const double column = static_cast<double>(call.m) * static_cast<double>(call.k);
   const double matrix = column * static_cast<double>(call.n);
   int64_t count = std::max<int64_t>(1, call.count);
   int64_t columns = std::max<int64_t>(1, call.n);
-  if (matrix * static_cast<double>(count) > kMaxWork) {
-    count = static_cast<int64_t>(std::clamp(kMaxWork / matrix, 1.0, static_cast<double>(count)));
+  if (matrix * static_cast<double>(count) > kMaxProduct) {
+    count = static_cast<int64_t>(std::clamp(kMaxProduct / matrix, 1.0, static_cast<double>(count)));
     columns =
-        static_cast<int64_t>(std::clamp(kMaxWork / column, 1.0, static_cast<double>(columns)));
+        static_cast<int64_t>(std::clamp(kMaxProduct / column, 1.0, static_cast<double>(columns)));
   }
   const int64_t item = ItemSize(call.dtype);
   CHX_RETURN_IF_ERROR(Enter());
   CHX_RETURN_IF_ERROR(WithRoom(*this, [this] { return parts_->blas_.Open(parts_->stream_); }));
-  size_t bytes = device_->blas_workspace();
-  absl::StatusOr<void*> memory = args.scratch.Allocate(bytes);
-  if (!memory.ok()) {
-    bytes = kLeastWorkspace;
-    CHX_ASSIGN_OR_RETURN(memory, args.scratch.Allocate(bytes));
-  }
-  const absl::Span<char> workspace(static_cast<char*>(*memory), bytes);
+  CHX_ASSIGN_OR_RETURN(const absl::Span<char> workspace, BlasWorkspace(args));
   for (int64_t i = 0; i < call.count; i += count) {
     for (int64_t j = 0; j < call.n; j += columns) {
       if (i + j > 0) CHX_RETURN_IF_ERROR(Pause());

@@ -15,6 +15,7 @@
 #include "server/cuda/runtime/upload_ring.h"
 #include "server/cuda/runtime/work_share.h"
 #include "server/cuda/vendor/blas.h"
+#include "server/cuda/vendor/blas_lt.h"
 #include "server/cuda/vendor/dnn_library.h"
 #include "server/cuda/vendor/solver_library.h"
 
@@ -57,6 +58,7 @@ class StreamParts {
   Slot slots_[kSlots];
   int next_ = 0;
   Blas blas_;
+  BlasLt blas_lt_;
   CudaDnn dnn_;
   CudaSolver solver_;
 };
@@ -93,6 +95,7 @@ class CudaStream : public KernelStream {
   Finding* finding() override { return parts_->finding_; }
   bool MakeRoom() override;
   absl::Status Gemm(const KernelArgs& args, const GemmCall& call) override;
+  absl::StatusOr<bool> GemmWithBias(const KernelArgs& args, const GemmCall& call) override;
   Dnn* dnn() override;
   Solver* solver() override;
 
@@ -105,6 +108,8 @@ class CudaStream : public KernelStream {
   // From pinned memory, through an UploadRing.
   absl::Status CopyAhead(char* to, const char* from, size_t bytes);
   absl::Status QueueAhead(char* to, const char* from, size_t bytes);
+  // Of the session, for cuBLAS; smaller if there is no room.
+  absl::StatusOr<absl::Span<char>> BlasWorkspace(const KernelArgs& args) const;
   // From or to pinned memory, and waits.
   absl::Status CopyDirectly(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind);
   // A call that cannot be in a sequence.

@@ -39,6 +39,7 @@ void ReferenceGemm(const GemmCall& call) {
           const T& y = call.transpose_b ? b[column + p * call.ldb] : b[p + column * call.ldb];
           sum += static_cast<double>(kernels::Load(x)) * kernels::Load(y);
         }
+        if (call.bias != nullptr) sum += kernels::Load(static_cast<const T*>(call.bias)[row]);
         result = kernels::Cast<T>(sum);
       }
     }
@@ -130,6 +131,12 @@ class EmulatedStream : public KernelStream {
                           [&](auto tag) { ReferenceGemm<typename decltype(tag)::Type>(call); });
     });
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> GemmWithBias(const KernelArgs& args, const GemmCall& call) override {
+    if (!libraries_) return false;
+    CHX_RETURN_IF_ERROR(Gemm(args, call));
+    return true;
   }
 
   Dnn* dnn() override { return libraries_ && settings().use_cudnn && !captures_ ? &dnn_ : nullptr; }

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_CUDA_TESTING_FAKE_CUBLAS_H_
 #define CHX_SERVER_CUDA_TESTING_FAKE_CUBLAS_H_
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cstddef>
@@ -19,6 +20,13 @@ struct FakeCublas {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;  // of the last one
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
+
+  // Of cuBLASLt, whose functions are in the same library.
+  bool has_algorithms = true;
+  cublasStatus_t next_product = CUBLAS_STATUS_SUCCESS;
+  int choices = 0;
+  int biased_products = 0;
+  const void* bias = nullptr;  // of the last one
 };
 
 }  // namespace chx::server::cuda

@@ -18,14 +18,20 @@ bool LoadAll(void* library, BlasLibrary* blas) {
          LoadFunction(library, "cublasGemmStridedBatchedEx_64", &blas->gemm);
 }
 
-cudaDataType_t DataType(Dtype dtype) {
+}  // namespace
+
+cudaDataType_t BlasType(Dtype dtype) {
   return dtype == Dtype::kFloat64    ? CUDA_R_64F
          : dtype == Dtype::kFloat16  ? CUDA_R_16F
          : dtype == Dtype::kBfloat16 ? CUDA_R_16BF
                                      : CUDA_R_32F;
 }
 
-}  // namespace
+cublasComputeType_t ComputeType(const GemmCall& call) {
+  if (call.dtype == Dtype::kFloat64) return CUBLAS_COMPUTE_64F;
+  const bool tf32 = call.tf32 && call.dtype == Dtype::kFloat32;
+  return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
 
 absl::StatusOr<const BlasLibrary*> OpenBlas() {
   static const auto* const result = [] {
@@ -80,17 +86,13 @@ absl::Status Blas::Gemm(absl::Span<char> workspace, const GemmCall& call) {
   const float scales32[2] = {1, call.accumulate ? 1.0f : 0.0f};
   const void* const alpha = wide ? static_cast<const void*>(&scales64[0]) : &scales32[0];
   const void* const beta = wide ? static_cast<const void*>(&scales64[1]) : &scales32[1];
-  const cudaDataType_t type = DataType(call.dtype);
-  const cublasComputeType_t work = wide ? CUBLAS_COMPUTE_64F
-                                   : call.tf32 && call.dtype == Dtype::kFloat32
-                                       ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                       : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t type = BlasType(call.dtype);
   return Check("cublasGemmStridedBatchedEx",
                library_->gemm(handle_, call.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                               call.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, call.m, call.n, call.k,
                               alpha, call.a, type, call.lda, call.a_stride, call.b, type, call.ldb,
                               call.b_stride, beta, call.c, type, call.ldc, call.c_stride,
-                              call.count, work, CUBLAS_GEMM_DEFAULT));
+                              call.count, ComputeType(call), CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace chx::server::cuda

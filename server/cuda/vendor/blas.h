@@ -26,6 +26,10 @@ struct BlasLibrary {
 // The outcome of the first call is kept.
 absl::StatusOr<const BlasLibrary*> OpenBlas();
 
+// A float dtype as the library calls it, and in what it computes.
+cudaDataType_t BlasType(Dtype dtype);
+cublasComputeType_t ComputeType(const GemmCall& call);
+
 // A handle for one stream. Used by one thread at a time, as the stream.
 class Blas {
  public:

@@ -31,7 +31,8 @@ struct GemmCall {
   int64_t ldc = 1;
   int64_t c_stride = 0;
   int64_t count = 1;
-  bool tf32 = false;  // float32 factors may be rounded to TF32
+  bool tf32 = false;           // float32 factors may be rounded to TF32
+  const void* bias = nullptr;  // of GemmWithBias: (m,), dense, added to each column of c
 };
 
 // A matrix, the last two dimensions of a tensor, as BLAS may read it: by rows (or `by_columns`),
