@@ -98,6 +98,13 @@ absl::Status PoolScatterRule(InferContext& c) {
 
 absl::Status AveragePoolGradRule(InferContext& c) { return PoolBack(c, false); }
 
+// How many elements a window has.
+double WindowSize(const AttrValue& ksize, int ndim) {
+  double size = 1;
+  for (int d = 0; d < ndim; ++d) size *= ksize.ints()[ksize.ints().size() == 1 ? 0 : d];
+  return size;
+}
+
 OpDef& WindowAttrs(OpDef& op) {
   return op.SpatialAttr("ksize").SpatialAttr("stride", AttrValue()).SpatialAttr("pad", Ints{0});
 }
@@ -199,6 +206,32 @@ void RegisterPooling(OpRegistry& r) {
                                    {"stride", g.attr(2)},
                                    {"pad", g.attr(3)},
                                    {"pad_mode", g.attr(4)}}));
+      });
+  // What average_pool was made of, for clients of before it was an operator of its own.
+  const AttrValue zero(static_cast<int64_t>(PadMode::kZero));
+  WindowAttrs(r.Add("pool_sum").Doc("Sum of each window.").Inputs({"x"}).Outputs({"y"}))
+      .Internal()
+      .Compose(AveragePoolRule, [zero](ComposeContext& c) {
+        const Value mean = c.Apply(
+            "average_pool", {c.input(0)},
+            {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}, {"pad_mode", zero}});
+        c.SetOutput(0, mean * WindowSize(c.attr(0), c.input(0).ndim() - 2));
+      });
+  WindowAttrs(r.Add("pool_spread")
+                  .Doc("An array of a shape, in which each element is the sum of gy over the "
+                       "windows that it is in.")
+                  .Inputs({"gy"})
+                  .Outputs({"gx"})
+                  .Attr("shape", AttrType::kInts))
+      .Internal()
+      .Compose(AveragePoolGradRule, [zero](ComposeContext& c) {
+        const Value mean = c.Apply("average_pool_grad", {c.input(0)},
+                                   {{"shape", c.attr(0)},
+                                    {"ksize", c.attr(1)},
+                                    {"stride", c.attr(2)},
+                                    {"pad", c.attr(3)},
+                                    {"pad_mode", zero}});
+        c.SetOutput(0, mean * WindowSize(c.attr(1), c.input(0).ndim() - 2));
       });
 }
 

@@ -101,6 +101,8 @@ std::vector<Sample> NeuralNetworks() {
       {"average_pool_grad",
        {F({2, 3, 5, 4})},
        {{"shape", Dims({2, 3, 8, 7})}, {"ksize", Dims({2})}, {"pad", Dims({1})}}},
+      {"pool_sum", {F({2, 3, 8, 7})}, {{"ksize", Dims({2})}}},
+      {"pool_spread", {F({2, 3, 4, 3})}, {{"shape", Dims({2, 3, 8, 7})}, {"ksize", Dims({2})}}},
       {"batch_norm", {F({4, 3}), F({3}), F({3}), F({3}), F({3})}, {}},
       {"batch_norm",
        {F({4, 3, 5, 5}, Dtype::kFloat16), F({3}), F({3}), F({3}), F({3})},

@@ -26,10 +26,10 @@ void MeetingPlace::TellFailed(const absl::Status& why, Group* group) {
   for (Member* member : group->members) member->channel.Send(notice);
 }
 
-void MeetingPlace::TellBroken(const std::string& why, const Member* but, Group* group) {
+void MeetingPlace::TellBroken(groups::Broken broken, const Member* but, Group* group) {
   group->over = true;
   groups::Notice notice;
-  notice.mutable_broken()->set_why(why);
+  *notice.mutable_broken() = std::move(broken);
   for (Member* member : group->members) {
     if (member != but) member->channel.Send(notice);
   }
@@ -126,9 +126,10 @@ void MeetingPlace::Depart(Member* member, Group* group) {
   auto& members = group->members;
   members.erase(std::remove(members.begin(), members.end(), member), members.end());
   if (!group->formed || group->over) return;
-  TellBroken(absl::StrCat(RanksText(ranks), " ", ranks.size() == 1 ? "has" : "have",
-                          " gone with the daemon at ", member->address),
-             member, group);
+  groups::Broken broken;
+  broken.set_why(absl::StrCat(RanksText(ranks), " ", ranks.size() == 1 ? "has" : "have",
+                              " gone with the daemon at ", member->address));
+  TellBroken(std::move(broken), member, group);
 }
 
 void MeetingPlace::Serve(int socket) {
@@ -153,7 +154,7 @@ void MeetingPlace::Serve(int socket) {
                                         ": all ranks give the same name, secret and address")),
                  group.get());
     } else if (request.has_broken() && group->formed) {
-      TellBroken(request.broken().why(), &member, group.get());
+      TellBroken(request.broken(), &member, group.get());
     }
   }
   if (group == nullptr) return;

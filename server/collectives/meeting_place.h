@@ -50,7 +50,7 @@ class MeetingPlace {
   void TellFormed(Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellFailed(const absl::Status& why, Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // All but the member.
-  void TellBroken(const std::string& why, const Member* but, Group* group)
+  void TellBroken(groups::Broken broken, const Member* but, Group* group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Depart(Member* member, Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetForming(const Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_COLLECTIVES_MEMBER_LINK_H_
 #define CHX_SERVER_COLLECTIVES_MEMBER_LINK_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -21,9 +22,9 @@ class MemberLink {
   GroupChannel& channel() { return channel_; }
 
   // The group is broken, as this daemon says. Of the engine's, under its lock.
-  void Tell(const std::string& why);
-  // The group is broken, as others say.
-  void Break(const std::string& why);
+  void Tell(const std::string& why, int64_t finished);
+  // The group is broken, as others say. `finished`: collectives there before that.
+  void Break(const std::string& why, int64_t finished);
   // From now on until Detach the engine is told. At its end, not under its lock.
   void Attach(MemoryEngine* engine);
   void Detach();

@@ -34,7 +34,7 @@ absl::Status MemoryEngine::BrokenError(const CollectiveCall& call) const {
 void MemoryEngine::BreakNow(const std::string& why) {
   if (broken_.empty()) {
     broken_ = why;
-    if (link_ != nullptr) link_->Tell(why);
+    if (link_ != nullptr) link_->Tell(why, finished_);
   }
   if (meeting_ != nullptr) meeting_->over = meeting_->broken = true;
   meeting_ = nullptr;

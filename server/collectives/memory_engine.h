@@ -44,8 +44,8 @@ class MemoryEngine final : public CollectiveEngine {
   absl::Status Receive(int rank, const CollectiveCall& call) override;
   void Break(int rank, absl::string_view why) override;
   void Wake() override;
-  // As another daemon says.
-  void BreakElsewhere(const std::string& why);
+  // As another daemon says, whose ranks have finished so many collectives.
+  void BreakElsewhere(const std::string& why, int64_t finished);
 
  private:
   // One collective.
@@ -104,8 +104,9 @@ class MemoryEngine final : public CollectiveEngine {
   const Keep keep_;
   Mutex mutex_;
   CondVar changed_;
-  std::string broken_ ABSL_GUARDED_BY(mutex_);  // why; "": it is not
-  MeetingPtr meeting_ ABSL_GUARDED_BY(mutex_);  // that ranks come to; null: none has come yet
+  std::string broken_ ABSL_GUARDED_BY(mutex_);    // why; "": it is not
+  int64_t finished_ ABSL_GUARDED_BY(mutex_) = 0;  // collectives with other daemons
+  MeetingPtr meeting_ ABSL_GUARDED_BY(mutex_);    // that ranks come to; null: none has come yet
   // While a rank exchanges: what it works for, and what to say if that is to stop.
   bool exchanging_ ABSL_GUARDED_BY(mutex_) = false;
   const StopToken* exchanger_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -31,11 +31,14 @@ void MemoryEngine::InterruptExchanges() {
   for (PeerExchange::Receiving* receiving : receiving_) receiving->Interrupt();
 }
 
-void MemoryEngine::BreakElsewhere(const std::string& why) {
+void MemoryEngine::BreakElsewhere(const std::string& why, int64_t finished) {
   const MutexLock lock(&mutex_);
   if (!broken_.empty()) return;
   broken_ = why;  // before BreakNow, which would tell others
-  BreakNow(why);
+  if (!exchanging_ || finished <= finished_) return BreakNow(why);
+  // What is exchanged now has been finished there: it ends well here, too.
+  InterruptExchanges();
+  changed_.notify_all();
 }
 
 void MemoryEngine::BreakForPeers(const std::string& why) {
@@ -58,7 +61,11 @@ void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels ke
   exchanging_ = false;
   meeting->failed = std::move(outcome.failed);
   meeting->broken = !outcome.broken.empty();
-  if (meeting->broken) BreakForPeers(outcome.broken);
+  if (meeting->broken) {
+    BreakForPeers(outcome.broken);
+  } else {
+    ++finished_;
+  }
   meeting->over = true;
   changed_.notify_all();
 }

@@ -199,7 +199,7 @@ void RemoteGroups::Follow(std::shared_ptr<MemberLink> link, FormingPtr forming,
   groups::Notice notice;
   while (link->channel().Receive(&notice)) {
     if (notice.has_broken()) {
-      link->Break(notice.broken().why());
+      link->Break(notice.broken().why(), notice.broken().finished());
     } else if (notice.has_failed() && forming != nullptr) {
       const uint32_t kind = std::min<uint32_t>(notice.failed().kind(), kNumErrorKinds - 1);
       End(MakeError(static_cast<ErrorKind>(kind), notice.failed().message()), nullptr,
@@ -208,7 +208,7 @@ void RemoteGroups::Follow(std::shared_ptr<MemberLink> link, FormingPtr forming,
     } else if (notice.has_formed() && forming != nullptr) {
       auto engine = Build(notice.formed(), *forming, link);
       if (!engine.ok()) {
-        link->Tell(std::string(engine.status().message()));
+        link->Tell(std::string(engine.status().message()), 0);
         return End(engine.status(), nullptr, forming.get());
       }
       const bool alone = notice.formed().daemons_size() == 1;
@@ -224,7 +224,7 @@ void RemoteGroups::Follow(std::shared_ptr<MemberLink> link, FormingPtr forming,
                                ", where the process group meets, has gone")),
         nullptr, forming.get());
   }
-  link->Break(absl::StrCat("the daemon at ", address, ", where it met, has gone"));
+  link->Break(absl::StrCat("the daemon at ", address, ", where it met, has gone"), 0);
 }
 
 absl::StatusOr<std::vector<OwnedFd>> RemoteGroups::ConnectAll(const groups::Notice::Formed& formed,

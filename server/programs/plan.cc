@@ -253,12 +253,11 @@ bool Plan::MayFailHalfway() const {
 }
 
 std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments,
-                                           size_t failed) const {
+                                           const Progress& failed) const {
   std::vector<const Buffer*> buffers;
-  for (const TraceCall& call : calls_) {
-    if (call.command < failed) continue;
+  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(failed.call)) {
     // One bad gradient does not cost all parameters their values: nothing is written.
-    if (call.kernel.op->has_lists() && call.command > failed) continue;
+    if (call.kernel.op->has_lists() && call.command != failed.command) continue;
     call.ForEachWritten([&](const TraceTensor& tensor) {
       const Array array = Found(objects_[tensor.object].traced, arguments);
       if (array.valid()) buffers.push_back(array.buffer.get());

@@ -53,6 +53,7 @@ class Plan {
     bool began = false;  // else nothing has run: the plan cannot be used now
     bool wrote = false;  // what can be seen outside, or it was about to
     size_t command = 0;  // that has run last
+    size_t call = 0;     // its first one that may not have
   };
   // Whose commands a run stands for: each step has the time that a command may take, and what has
   // begun to write can be cancelled no more.
@@ -80,9 +81,10 @@ class Plan {
   int64_t Bytes() const;
   // By device, what a run needs at once: what it finds of the session's, temporaries, and results.
   std::vector<int64_t> RunBytes() const;
-  // Of a run that has failed at a command: the memory that has no value now, as later commands, or
-  // that one, were to write it.
-  std::vector<const Buffer*> Unwritten(absl::Span<Variable* const> arguments, size_t failed) const;
+  // Of a run that has failed: the memory that has no value now, as that command, or what comes
+  // after it, was to write it.
+  std::vector<const Buffer*> Unwritten(absl::Span<Variable* const> arguments,
+                                       const Progress& failed) const;
 
  private:
   using Kind = TraceObject::Kind;

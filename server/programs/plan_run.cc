@@ -119,6 +119,10 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
   }
   addresses_.clear();
   for (size_t i : steady_) addresses_.push_back(objects_[i].address);
+  if (steady_.empty()) return absl::OkStatus();
+  for (const Array& arena : arenas_) {  // kernels have scratch memory there
+    addresses_.push_back(arena.valid() ? arena.buffer->data() : nullptr);
+  }
   return absl::OkStatus();
 }
 
@@ -172,7 +176,8 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
   Sequences* const sequences = StartSequences(executor, values);
   for (size_t i = 0; i < steps_.size();) {
     Step& step = steps_[i];
-    progress->command = calls_[step.calls.first].command;
+    progress->call = step.calls.first;
+    progress->command = calls_[progress->call].command;
     if (source != nullptr) CHX_RETURN_IF_ERROR(BeginStep(i, *source));
     progress->wrote = progress->wrote || i >= first_write_;
     if (!measures_) {

@@ -6,6 +6,12 @@
 #include "server/programs/plan.h"
 
 namespace chx::server {
+namespace {
+
+// A temporary may live longer for that.
+constexpr int64_t kMostKept = 64 << 10;
+
+}  // namespace
 
 // What only makes results comes behind all else: it can seldom be in a sequence, and would part
 // one.
@@ -28,13 +34,12 @@ void Plan::MoveResultsLast(const Devices& devices) {
               objects_[output.object].traced.kind == Kind::kResult;
     }
     for (const TraceTensor& input : call.inputs) {
-      moves = moves && (input.object < 0 || last_write[input.object] <= i);
+      if (!moves || input.object < 0) continue;
+      const TraceObject& object = objects_[input.object].traced;
+      const bool is_large = object.kind == Kind::kTemporary && object.bytes > kMostKept;
+      moves = last_write[input.object] <= i && !is_large;
     }
     (moves ? last : first).push_back(std::move(call));
-  }
-  // Should it fail, all before it has run.
-  for (TraceCall& call : last) {
-    if (!first.empty()) call.command = std::max(call.command, first.back().command);
   }
   calls_ = std::move(first);
   std::move(last.begin(), last.end(), std::back_inserter(calls_));
@@ -89,14 +94,19 @@ void Plan::FindSequences(const Devices& devices) {
 Sequences* Plan::StartSequences(const Executor& executor, absl::Span<const int64_t> values) {
   const bool equal = absl::MakeConstSpan(last_values_) == values;
   last_values_.assign(values.begin(), values.end());
-  if (equal && !whole_sequences_.empty()) {
+  // More than the least of them, unless some of it cannot be repeated.
+  const auto is_more = [this](const Sequences& other) {
+    return other.steps() > sequences_.steps();
+  };
+  if (equal && is_more(whole_sequences_)) {
     all_addresses_ = addresses_;
     for (const Object& object : objects_) {
       if (object.traced.kind == Kind::kResult) all_addresses_.push_back(object.address);
     }
     if (whole_sequences_.Start(executor, all_addresses_, values)) return &whole_sequences_;
   }
-  if (equal && equal_sequences_.Start(executor, addresses_, values)) return &equal_sequences_;
+  if (equal && is_more(equal_sequences_) && equal_sequences_.Start(executor, addresses_, values))
+    return &equal_sequences_;
   sequences_.Start(executor, addresses_, {});
   return &sequences_;
 }

@@ -266,7 +266,7 @@ class ProgramRun {
         context_.Fail(c_, std::move(status), "run_program");
         return -1;
       }
-      if (!status.ok()) return Fail(*plan, *arguments, progress.command, std::move(status));
+      if (!status.ok()) return Fail(*plan, *arguments, progress, std::move(status));
       if (count == left) Bind(results);
       return count;
     }
@@ -282,9 +282,9 @@ class ProgramRun {
     }
   }
 
-  int64_t Fail(const Plan& plan, absl::Span<Variable* const> arguments, size_t failed,
-               absl::Status status) {
-    const Command command = CommandAt(program_, failed);
+  int64_t Fail(const Plan& plan, absl::Span<Variable* const> arguments,
+               const Plan::Progress& failed, absl::Status status) {
+    const Command command = CommandAt(program_, failed.command);
     uint32_t location = std::visit([](const auto& c) { return LocationOf(c); }, command);
     const std::vector<const Buffer*> unwritten = plan.Unwritten(arguments, failed);
     const RootErrorPtr error = context_.Fail(location == 0 ? c_.location : location, ResultsOf(c_),

@@ -78,7 +78,7 @@ bool RepeatedWindows::RunPlan(Known* known, absl::Span<const Command> stream, ui
   for (size_t i = 0; i < match_.results.size(); ++i) {
     if (match_.released[i] == 0) lost.push_back(match_.results[i]);
   }
-  const std::vector<const Buffer*> unwritten = known->plan->Unwritten(*arguments, progress.command);
+  const std::vector<const Buffer*> unwritten = known->plan->Unwritten(*arguments, progress);
   const RootErrorPtr error =
       context.Fail(location, lost, std::move(status), NameOf(failed, state), "");
   PoisonUnwritten(unwritten, error, &state.handles);

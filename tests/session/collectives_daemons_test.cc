@@ -160,6 +160,21 @@ TEST_F(CollectivesDaemonsTest, WhoLeavesIsNamedAtOnceAndTheOthersGoOn) {
   });
 }
 
+// By turns, by one that is slower than the word of it.
+TEST_F(CollectivesDaemonsTest, WhoLeavesTakesNoCollectiveFromTheOthers) {
+  for (int round = 0; round < 40; ++round) {
+    FormAcross({0, 1, 2});
+    All([](Rank& rank) {
+      for (int call = 0; call < 3; ++call) {
+        const absl::StatusOr<Values> sum = rank.Read(rank.Call("all_reduce", 1, {rank.New({1})}));
+        ASSERT_EQ(sum.status(), absl::OkStatus());
+        EXPECT_EQ(*sum, Values({3}));
+      }
+      rank.Do({command::LeaveGroup{1}});
+    });
+  }
+}
+
 TEST_F(CollectivesDaemonsTest, AStoppedSessionEndsTheWaitOfAll) {
   FormAcross({0, 1, 1});
   std::thread end([this] {

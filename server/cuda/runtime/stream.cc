@@ -263,10 +263,16 @@ absl::StatusOr<bool> CudaStream::GemmWithBias(const KernelArgs& args, const Gemm
   if (reinterpret_cast<uintptr_t>(call.bias) % 16 != 0) return false;
   CHX_RETURN_IF_ERROR(Enter());
   if (!OpenBlasLt().ok()) return false;
-  CHX_RETURN_IF_ERROR(WithRoom(*this, [this] { return parts_->blas_lt_.Open(); }));
-  CHX_ASSIGN_OR_RETURN(const absl::Span<char> workspace, BlasWorkspace(args));
+  const absl::Status opened = WithRoom(*this, [this] { return parts_->blas_lt_.Open(); });
+  if (KindOf(opened) == ErrorKind::kMemory) return false;
+  CHX_RETURN_IF_ERROR(opened);
   GemmCall product = call;
   product.tf32 = settings().tf32;
+  // Before there is a workspace, which the other way would need once more.
+  CHX_ASSIGN_OR_RETURN(const bool known,
+                       parts_->blas_lt_.Knows(product, device_->blas_workspace()));
+  if (!known) return false;
+  CHX_ASSIGN_OR_RETURN(const absl::Span<char> workspace, BlasWorkspace(args));
   CHX_ASSIGN_OR_RETURN(const bool done,
                        parts_->blas_lt_.Multiply(parts_->stream_, workspace, product));
   if (done) CHX_RETURN_IF_ERROR(Launched());

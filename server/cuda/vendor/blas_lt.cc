@@ -145,8 +145,7 @@ absl::Status BlasLt::Choose(const GemmCall& call, size_t workspace, Choice* choi
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> BlasLt::Multiply(cudaStream_t stream, absl::Span<char> workspace,
-                                      const GemmCall& call) {
+absl::StatusOr<BlasLt::Choice*> BlasLt::ChoiceFor(const GemmCall& call, size_t workspace) {
   const uint64_t alignments = Alignment(call.a) | Alignment(call.b) << 9 | Alignment(call.c) << 18 |
                               Alignment(call.bias) << 27;
   const Key key = {static_cast<int>(call.dtype),
@@ -160,14 +159,25 @@ absl::StatusOr<bool> BlasLt::Multiply(cudaStream_t stream, absl::Span<char> work
                    call.ldb,
                    call.ldc,
                    alignments,
-                   workspace.size()};
+                   workspace};
   if (choices_.size() >= kMostChoices) choices_.clear();
   std::unique_ptr<Choice>& choice = choices_[key];
   if (choice == nullptr) {
     auto made = std::make_unique<Choice>(library_);
-    CHX_RETURN_IF_ERROR(Choose(call, workspace.size(), made.get()));
+    CHX_RETURN_IF_ERROR(Choose(call, workspace, made.get()));
     choice = std::move(made);
   }
+  return choice.get();
+}
+
+absl::StatusOr<bool> BlasLt::Knows(const GemmCall& call, size_t workspace) {
+  CHX_ASSIGN_OR_RETURN(const Choice* const choice, ChoiceFor(call, workspace));
+  return choice->found;
+}
+
+absl::StatusOr<bool> BlasLt::Multiply(cudaStream_t stream, absl::Span<char> workspace,
+                                      const GemmCall& call) {
+  CHX_ASSIGN_OR_RETURN(Choice* const choice, ChoiceFor(call, workspace.size()));
   if (!choice->found) return false;
   CHX_RETURN_IF_ERROR(
       Check("cublasLtMatmulDescSetAttribute",

@@ -48,9 +48,10 @@ class BlasLt {
 
   // Of the current device. Before all other calls; again, it does nothing.
   absl::Status Open();
-  // c = op(a) op(b) + bias of one matrix. False: the library has no algorithm for that, and nothing
-  // has been done. `workspace` is not used after the call, in the stream's order; 256 bytes
-  // aligned.
+  // Whether the library has an algorithm for c = op(a) op(b) + bias of one matrix.
+  absl::StatusOr<bool> Knows(const GemmCall& call, size_t workspace);
+  // Computes that. False: it turns out that it has none, and nothing has been done. `workspace` is
+  // not used after the call, in the stream's order; 256 bytes aligned.
   absl::StatusOr<bool> Multiply(cudaStream_t stream, absl::Span<char> workspace,
                                 const GemmCall& call);
 
@@ -63,6 +64,7 @@ class BlasLt {
 
   absl::Status Check(const char* what, cublasStatus_t status) const;
   absl::Status Choose(const GemmCall& call, size_t workspace, Choice* choice) const;
+  absl::StatusOr<Choice*> ChoiceFor(const GemmCall& call, size_t workspace);
 
   const BlasLtLibrary* library_ = nullptr;
   cublasLtHandle_t handle_ = nullptr;
