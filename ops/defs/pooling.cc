@@ -208,13 +208,14 @@ void RegisterPooling(OpRegistry& r) {
                                    {"pad_mode", g.attr(4)}}));
       });
   // What average_pool was made of, for clients of before it was an operator of its own.
-  const AttrValue zero(static_cast<int64_t>(PadMode::kZero));
   WindowAttrs(r.Add("pool_sum").Doc("Sum of each window.").Inputs({"x"}).Outputs({"y"}))
       .Internal()
-      .Compose(AveragePoolRule, [zero](ComposeContext& c) {
-        const Value mean = c.Apply(
-            "average_pool", {c.input(0)},
-            {{"ksize", c.attr(0)}, {"stride", c.attr(1)}, {"pad", c.attr(2)}, {"pad_mode", zero}});
+      .Compose(AveragePoolRule, [](ComposeContext& c) {
+        const Value mean = c.Apply("average_pool", {c.input(0)},
+                                   {{"ksize", c.attr(0)},
+                                    {"stride", c.attr(1)},
+                                    {"pad", c.attr(2)},
+                                    {"pad_mode", static_cast<int64_t>(PadMode::kZero)}});
         c.SetOutput(0, mean * WindowSize(c.attr(0), c.input(0).ndim() - 2));
       });
   WindowAttrs(r.Add("pool_spread")
@@ -224,13 +225,13 @@ void RegisterPooling(OpRegistry& r) {
                   .Outputs({"gx"})
                   .Attr("shape", AttrType::kInts))
       .Internal()
-      .Compose(AveragePoolGradRule, [zero](ComposeContext& c) {
+      .Compose(AveragePoolGradRule, [](ComposeContext& c) {
         const Value mean = c.Apply("average_pool_grad", {c.input(0)},
                                    {{"shape", c.attr(0)},
                                     {"ksize", c.attr(1)},
                                     {"stride", c.attr(2)},
                                     {"pad", c.attr(3)},
-                                    {"pad_mode", zero}});
+                                    {"pad_mode", static_cast<int64_t>(PadMode::kZero)}});
         c.SetOutput(0, mean * WindowSize(c.attr(1), c.input(0).ndim() - 2));
       });
 }
