@@ -46,13 +46,13 @@ def test_program(mypy):
 MISTAKES = [
     ("chx.exponential(x)", 'Module has no attribute "exponential"'),
     ("chx.exp('x')", 'incompatible type "str"; expected "ndarray"'),
-    ("chx.sort(x, kind=1)", 'incompatible type "int"; expected "str | None"'),
+    ("chx.sort(x, kind=1)", 'incompatible type "int"; expected "Optional[str]"'),
     ("chx.linalg.det(1)", 'incompatible type "int"; expected "ndarray"'),
     ("chx.optimizers.SGD(rate=1.0)", 'Unexpected keyword argument "rate"'),
     ("chx.optimizers.sgd_update(x, x, 'fast')", 'incompatible type "str"; expected "float"'),
     (
         "chx.chainerx.zeros_like(x, 1)",
-        'incompatible type "int"; expected "str | Device | None"',
+        'incompatible type "int"; expected "Union[str, Device, None]"',
     ),
     ("x.transposed()", '"ndarray" has no attribute "transposed"'),
     ("chx.random.normal(scale='1')", 'incompatible type "str"; expected "float"'),

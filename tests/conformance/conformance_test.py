@@ -204,8 +204,12 @@ def gradient_dtypes(row):
     return tuple("float64" if d[-1] in FLOATS else d[0] for d in row.dtypes)
 
 
+# Of older clients, which this one does not send: tests/session/session_test.cc.
+OLDER = {"pool_spread", "pool_sum"}
+
+
 def test_every_operator_has_a_row():
-    missing = sorted(set(chx._core._all_operators) - {r.op for r in ROWS})
+    missing = sorted(set(chx._core._all_operators) - {r.op for r in ROWS} - OLDER)
     assert not missing, f"operators without a row in tests/conformance/cases: {missing}"
 
 
@@ -249,5 +253,5 @@ def test_every_differentiable_operator_has_its_gradient_checked():
         "pool_scatter",
     }
     made = {"zeros", "ones", "identity"}  # compositions without inputs
-    checked = {r.op for r in ROWS if r.grad} | through_others | made
+    checked = {r.op for r in ROWS if r.grad} | through_others | made | OLDER
     assert set(chx._core._differentiable_operators) <= checked

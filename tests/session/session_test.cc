@@ -23,6 +23,18 @@ TEST_F(SessionTest, RunsOperatorsInOrder) {
   EXPECT_TRUE(output_.errors.empty());
 }
 
+// This client averages by operators of their own.
+TEST_F(SessionTest, OperatorsOfOlderClientsDoWhatTheyDid) {
+  Upload(1, {1, 2, 3, 4, 5, 6}, {1, 1, 6});
+  const AttrValue ksize(Ints{3});
+  const AttrValue stride(Ints{2});
+  const AttrValue pad(Ints{1});
+  Run({Op("pool_sum", {A(1)}, {2}, {ksize, stride, pad}),
+       Op("pool_spread", {A(2)}, {3}, {AttrValue(Ints{1, 1, 6}), ksize, stride, pad})});
+  EXPECT_EQ(Fetch(2), (Floats{3, 9, 15}));
+  EXPECT_EQ(Fetch(3), (Floats{3, 12, 9, 24, 15, 15}));
+}
+
 TEST_F(SessionTest, MemoryOfAReleasedInputMayBeReusedByTheOutput) {
   Upload(1, {1, 2, 3, 4}, {4});
   Run({Op("add", {A(1), S(1.0)}, {2}), ReleaseOf({1}), Op("add", {A(2), S(1.0)}, {3}),
