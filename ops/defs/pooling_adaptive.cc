@@ -111,10 +111,9 @@ bool PoolsEvenly(ComposeContext& c, absl::string_view op) {
   int64_t elements = 1;
   for (int axis = 2; axis < shape.size(); ++axis) {
     const int64_t windows = SizeOf(c.attr(0), axis);
-    if (shape[axis] % windows != 0 || shape[axis] / windows > kMostElements) return false;
     lengths.push_back(shape[axis] / windows);
     elements *= lengths.back();
-    if (elements > kMostElements) return false;
+    if (shape[axis] % windows != 0 || elements > kMostElements) return false;
   }
   c.SetOutput(0, c.Apply(op, {c.input(0)}, {{"ksize", AttrValue(lengths)}}));
   return true;

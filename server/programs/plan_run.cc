@@ -119,7 +119,6 @@ absl::Status Plan::Prepare(Executor& executor, absl::Span<Variable* const> argum
   }
   addresses_.clear();
   for (size_t i : steady_) addresses_.push_back(objects_[i].address);
-  if (steady_.empty()) return absl::OkStatus();
   for (const Array& arena : arenas_) {  // kernels have scratch memory there
     addresses_.push_back(arena.valid() ? arena.buffer->data() : nullptr);
   }

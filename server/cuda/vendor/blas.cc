@@ -51,9 +51,20 @@ Blas::~Blas() {
   if (handle_ != nullptr) library_->destroy(handle_);
 }
 
-absl::Status Blas::Check(const char* what, cublasStatus_t status) const {
+absl::Status BlasStatus(const char* what, cublasStatus_t status, const char* text) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return DeviceError("cuda: ", what, ": ", library_->status_string(status));
+  return DeviceError("cuda: ", what, ": ", text);
+}
+
+absl::Status BlasHandleStatus(const char* what, cublasStatus_t status, const char* text) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED) {
+    return MemoryError("cuda: ", what, ": ", text, "; the device may have no memory left");
+  }
+  return BlasStatus(what, status, text);
+}
+
+absl::Status Blas::Check(const char* what, cublasStatus_t status) const {
+  return BlasStatus(what, status, library_->status_string(status));
 }
 
 absl::Status Blas::Open(cudaStream_t stream) {
@@ -61,11 +72,7 @@ absl::Status Blas::Open(cudaStream_t stream) {
   CHX_ASSIGN_OR_RETURN(library_, OpenBlas());
   cublasHandle_t handle = nullptr;
   const cublasStatus_t made = library_->create(&handle);
-  if (made == CUBLAS_STATUS_ALLOC_FAILED || made == CUBLAS_STATUS_NOT_INITIALIZED) {
-    return MemoryError("cuda: cublasCreate: ", library_->status_string(made),
-                       "; the device may have no memory left");
-  }
-  CHX_RETURN_IF_ERROR(Check("cublasCreate", made));
+  CHX_RETURN_IF_ERROR(BlasHandleStatus("cublasCreate", made, library_->status_string(made)));
   // TF32 is each call's own.
   absl::Status set =
       Check("cublasSetMathMode", library_->set_math_mode(handle, CUBLAS_DEFAULT_MATH));

@@ -26,6 +26,11 @@ struct BlasLibrary {
 // The outcome of the first call is kept.
 absl::StatusOr<const BlasLibrary*> OpenBlas();
 
+// The outcome of a call of cuBLAS or cuBLASLt, with the library's text of it; and of one that makes
+// a handle, for which the device may have no memory left.
+absl::Status BlasStatus(const char* what, cublasStatus_t status, const char* text);
+absl::Status BlasHandleStatus(const char* what, cublasStatus_t status, const char* text);
+
 // A float dtype as the library calls it, and in what it computes.
 cudaDataType_t BlasType(Dtype dtype);
 cublasComputeType_t ComputeType(const GemmCall& call);

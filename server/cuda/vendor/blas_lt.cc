@@ -74,8 +74,7 @@ BlasLt::~BlasLt() {
 }
 
 absl::Status BlasLt::Check(const char* what, cublasStatus_t status) const {
-  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return DeviceError("cuda: ", what, ": ", library_->status_string(status));
+  return BlasStatus(what, status, library_->status_string(status));
 }
 
 absl::Status BlasLt::Open() {
@@ -83,11 +82,7 @@ absl::Status BlasLt::Open() {
   CHX_ASSIGN_OR_RETURN(library_, OpenBlasLt());
   cublasLtHandle_t handle = nullptr;
   const cublasStatus_t made = library_->create(&handle);
-  if (made == CUBLAS_STATUS_ALLOC_FAILED || made == CUBLAS_STATUS_NOT_INITIALIZED) {
-    return MemoryError("cuda: cublasLtCreate: ", library_->status_string(made),
-                       "; the device may have no memory left");
-  }
-  CHX_RETURN_IF_ERROR(Check("cublasLtCreate", made));
+  CHX_RETURN_IF_ERROR(BlasHandleStatus("cublasLtCreate", made, library_->status_string(made)));
   handle_ = handle;
   return absl::OkStatus();
 }
