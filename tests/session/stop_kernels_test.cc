@@ -148,6 +148,8 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["topk"] = {{{kF, {kMany}}}, {int64_t{10}, int64_t{0}, true}};
   rows["matmul"] = {{{kF, matrix}, {kF, {2048, 2048}}}, {}};
   rows["linear"] = {{{kF, matrix}, {kF, {2048, 2048}}, {kF, {2048}}}, {int64_t{1}}};
+  rows["cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {int64_t{-100}, int64_t{2}, 0.0}};
+  rows["nll_loss"] = {{{kF, {kMany, 1}}, {kI, many}}, {int64_t{-100}, int64_t{2}}};
   rows["nll_loss_elements"] = {{{kF, {kMany, 1, 1}}, {kI, {kMany, 1}}}, {}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};
   rows["softmax_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {}};
@@ -178,6 +180,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["grouped_conv_grad_weight"] = {{{kF, channels}, {kF, channels}},
                                       {Ints{1}, Ints{1}, Ints{1}, int64_t{16}, Ints{3, 3}}};
   rows["adaptive_max_index"] = {{{kF, image}}, {Ints{1000}}};
+  rows["interpolate"] = {{{kF, image}}, {none, 2.0, int64_t{2}, false}};
   rows["max_pool_index"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
   rows["average_pool"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, int64_t{0}}};
   rows["pool_gather"] = {{{kF, image}, {kI, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};

@@ -100,9 +100,7 @@ template <typename T>
 void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* index) {
   constexpr int64_t kBlock = 256;
   const int inner = w.ndim - 1;
-  Windows outer = w;  // without the last dimension
-  outer.ndim = inner;
-  if (inner == 0) outer.Append(1, 1, 1, 1, 0);
+  const Windows outer = WindowsOfRows(w);
   const int64_t stride = w.stride[inner];
   T best[kBlock];
   int32_t at[kBlock];
@@ -204,50 +202,66 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
 // Adds the elements of each window to its sum.
 template <typename T, typename C>
 void AddToWindows(const Windows& w, const T* x, C* sums) {
-  const int64_t stride = w.stride[w.ndim - 1];
+  const int inner = w.ndim - 1;
+  const int64_t stride = w.stride[inner];
   StopWatch watch;
-  if (AreFewAcross(w)) {
+  if (AreFewAcross(w) || !FitInSpan(w)) {
     for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
       ForRuns(w, o, &watch, [&](int64_t at, int64_t n) { sums[o] += SumOf(x + at, n); });
     }
     return;
   }
-  for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
-    ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-      InPieces(last - first, [&](int64_t begin, int64_t end) {
-        const T* from = x + at + begin * stride;
-        for (int64_t i = first + begin; i < first + end; ++i, from += stride) {
-          sums[o + i] += Load(*from);
-        }
-      });
+  // First the image's rows, which are dense; then neighbours in their sum.
+  const Windows rows = WindowsOfRows(w);
+  C line[kMaxSpan];
+  ForNeighbours(w, &watch, [&](const Neighbours& some) {
+    std::fill_n(line, (some.count - 1) * stride + w.kernel[inner], C(0));
+    C* const inside = line + some.begin - some.from;
+    const int64_t length = some.end - some.begin;
+    rows.ForElements(some.row, [&](int64_t row) {
+      if (watch.After(length)) return;
+      const T* const from = x + row * w.image[inner] + some.begin;
+      for (int64_t i = 0; i < length; ++i) inside[i] += Load(from[i]);
     });
-  }
+    for (int64_t o = 0; o < some.count; ++o) {
+      C sum = 0;
+      for (int64_t k = 0; k < w.kernel[inner]; ++k) sum += line[o * stride + k];
+      sums[some.first + o] += sum;
+    }
+  });
 }
 
-// Adds what each window has to all of its elements.
+// Adds what each window has, over `divisor`, to all of its elements.
 template <typename T, typename C>
-void AddToElements(const Windows& w, const T* gy, C* sums) {
-  const int64_t stride = w.stride[w.ndim - 1];
+void AddToElements(const Windows& w, const T* gy, C divisor, C* sums) {
+  const int inner = w.ndim - 1;
+  const int64_t stride = w.stride[inner];
   StopWatch watch;
-  if (AreFewAcross(w)) {
+  if (AreFewAcross(w) || !FitInSpan(w)) {
     for (int64_t o = 0; o < w.count && !watch.After(1); ++o) {
-      const C g = Load(gy[o]);
+      const C g = Load(gy[o]) / divisor;
       ForRuns(w, o, &watch, [&](int64_t at, int64_t n) {
         for (const int64_t end = at + n; at < end; ++at) sums[at] += g;
       });
     }
     return;
   }
-  for (int64_t k = 0; k < w.kernel_size && !watch.After(1); ++k) {
-    ForRows(w, k, &watch, [&](int64_t o, int64_t at, int64_t first, int64_t last) {
-      InPieces(last - first, [&](int64_t begin, int64_t end) {
-        C* to = sums + at + begin * stride;
-        for (int64_t i = first + begin; i < first + end; ++i, to += stride) {
-          *to += Load(gy[o + i]);
-        }
-      });
+  const Windows rows = WindowsOfRows(w);
+  C line[kMaxSpan];
+  ForNeighbours(w, &watch, [&](const Neighbours& some) {
+    std::fill_n(line, (some.count - 1) * stride + w.kernel[inner], C(0));
+    for (int64_t o = 0; o < some.count; ++o) {
+      const C g = Load(gy[some.first + o]) / divisor;
+      for (int64_t k = 0; k < w.kernel[inner]; ++k) line[o * stride + k] += g;
+    }
+    const C* const inside = line + some.begin - some.from;
+    const int64_t length = some.end - some.begin;
+    rows.ForElements(some.row, [&](int64_t row) {
+      if (watch.After(length)) return;
+      C* const to = sums + row * w.image[inner] + some.begin;
+      for (int64_t i = 0; i < length; ++i) to[i] += inside[i];
     });
-  }
+  });
 }
 
 template <typename C>
@@ -302,14 +316,12 @@ absl::Status RunAveragePoolGrad(const KernelArgs& args) {
   return ForChannels(args, w, w.count, w.image_size,
                      [&](const auto* in, const int64_t*, auto* x, int64_t plane) {
                        Sums(x, w.image_size, [&](auto* sums) {
-                         if (divisor != 0) {
-                           AddToElements(w, in, sums);
-                           Divide(sums, w.image_size, divisor);
-                           return;
-                         }
-                         auto* const of = static_cast<decltype(sums)>(quotients) + plane * w.count;
+                         using C = std::decay_t<decltype(*sums)>;
+                         if (divisor != 0)
+                           return AddToElements(w, in, static_cast<C>(divisor), sums);
+                         C* const of = static_cast<C*>(quotients) + plane * w.count;
                          DivideByInside(w, in, of);
-                         AddToElements(w, of, sums);
+                         AddToElements(w, of, C(1), sums);
                        });
                      });
 }

@@ -1,5 +1,6 @@
-// Kernel of ops/defs/pooling_adaptive.cc: window by window.
+// Kernel of ops/defs/pooling_adaptive.cc.
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -7,7 +8,9 @@
 #include "server/kernels/dispatch.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
+#include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
+#include "server/native/loops/pooling_loops.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/stops.h"
 
@@ -44,7 +47,8 @@ struct Chosen {
   void Add(int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Compute<T> next = Load(x[i]);
-      if (next > value || (next != next && value == value)) {
+      // A branch that is seldom taken: the next element need not wait for this one.
+      if (__builtin_expect(!(next <= value), 0) && value == value) {
         value = next;
         at = i;
       }
@@ -52,37 +56,101 @@ struct Chosen {
   }
 };
 
-// The position in one image of what is chosen from each of its windows, plus `offset`.
-template <typename T>
-void ChooseAll(const Axes& axes, const T* x, int64_t offset, StopWatch* watch, int64_t* index) {
-  const int inner = static_cast<int>(axes.size()) - 1;
-  absl::InlinedVector<int64_t, 3> window(axes.size(), 0);
-  absl::InlinedVector<int64_t, 3> at(axes.size(), 0);
-  while (true) {
-    for (int d = 0; d <= inner; ++d) at[d] = axes[d].begin[window[d]];
-    const auto row = [&] {
+// Windows of all axes, in C order, and in each the rows of the image that it has.
+class Walk {
+ public:
+  explicit Walk(const Axes& axes) : axes_(axes), window_(axes.size(), 0), at_(axes.size(), 0) {}
+
+  int64_t begin() const { return axes_[inner()].begin[window_[inner()]]; }
+  int64_t end() const { return axes_[inner()].end[window_[inner()]]; }
+  // Calls row(position of the row's first element) for each.
+  template <typename Row>
+  void ForRows(Row&& row) {
+    for (int d = 0; d < inner(); ++d) at_[d] = axes_[d].begin[window_[d]];
+    int d = 0;
+    while (d >= 0) {
       int64_t position = 0;
-      for (int d = 0; d < inner; ++d) position = (position + at[d]) * axes[d + 1].size;
-      return position;
-    };
-    const int64_t first = axes[inner].begin[window[inner]];
-    const int64_t last = axes[inner].end[window[inner]];
-    Chosen<T> chosen(x, row() + first);
-    while (true) {
-      if (watch->After(last - first)) return;
-      chosen.Add(row() + first, row() + last);
-      int d = inner - 1;
-      while (d >= 0 && ++at[d] == axes[d].end[window[d]]) {
-        at[d] = axes[d].begin[window[d]];
+      for (int i = 0; i < inner(); ++i) position = (position + at_[i]) * axes_[i + 1].size;
+      row(position);
+      d = inner() - 1;
+      while (d >= 0 && ++at_[d] == axes_[d].end[window_[d]]) {
+        at_[d] = axes_[d].begin[window_[d]];
         --d;
       }
-      if (d < 0) break;
     }
-    *index++ = offset + chosen.at;
-    int d = inner;
-    while (d >= 0 && ++window[d] == axes[d].windows()) window[d--] = 0;
-    if (d < 0) return;
   }
+  // To the next window; `whole_row`: to the next row of windows. False at the end.
+  bool Next(bool whole_row) {
+    int d = inner() - static_cast<int>(whole_row);
+    while (d >= 0 && ++window_[d] == axes_[d].windows()) window_[d--] = 0;
+    return d >= 0;
+  }
+
+ private:
+  int inner() const { return static_cast<int>(axes_.size()) - 1; }
+
+  const Axes& axes_;
+  absl::InlinedVector<int64_t, 3> window_;
+  absl::InlinedVector<int64_t, 3> at_;
+};
+
+// The position in one image of what is chosen from each of its windows, plus `offset`.
+template <typename T>
+void ChooseEach(const Axes& axes, const T* x, int64_t offset, StopWatch* watch, int64_t* index) {
+  Walk walk(axes);
+  do {
+    int64_t first = -1;
+    walk.ForRows([&](int64_t row) { first = first < 0 ? row + walk.begin() : first; });
+    Chosen<T> chosen(x, first);
+    walk.ForRows([&](int64_t row) {
+      if (!watch->After(walk.end() - walk.begin())) {
+        chosen.Add(row + walk.begin(), row + walk.end());
+      }
+    });
+    *index++ = offset + chosen.at;
+  } while (!watch->After(1) && walk.Next(false));
+}
+
+// The same for images with rows of at most kMaxWidth elements: first the best of each column.
+constexpr int64_t kMaxWidth = 1024;
+template <typename T>
+void ChooseOfColumns(const Axes& axes, MaxRow<T> compare, const T* x, int64_t offset,
+                     StopWatch* watch, int64_t* index) {
+  const Axis& columns = axes.back();
+  T best[kMaxWidth];
+  int32_t at[kMaxWidth];
+  Walk walk(axes);
+  do {
+    std::fill_n(best, columns.size, T(0));
+    std::fill_n(at, columns.size, -1);
+    walk.ForRows([&](int64_t row) {
+      if (watch->After(columns.size)) return;
+      compare(x + row, 1, columns.size, static_cast<int32_t>(row), best, at);
+    });
+    if (watch->After(columns.size)) return;
+    for (int64_t w = 0; w < columns.windows(); ++w) {
+      int64_t chosen = columns.begin[w];
+      for (int64_t i = chosen + 1; i < columns.end[w]; ++i) {
+        const bool nan = best[chosen] != best[chosen];
+        const bool same = nan ? best[i] != best[i] : best[i] == best[chosen];
+        const bool better = !nan && !(best[i] <= best[chosen]);
+        if (better || (same && at[i] < at[chosen])) chosen = i;
+      }
+      *index++ = offset + at[chosen];
+    }
+  } while (walk.Next(true));
+}
+
+template <typename T>
+void ChooseAll(const Axes& axes, int64_t image, const T* x, int64_t offset, StopWatch* watch,
+               int64_t* index) {
+  const bool narrow = axes.back().size <= kMaxWidth && image <= INT32_MAX;
+  if constexpr (std::is_same_v<T, float>) {
+    if (narrow) return ChooseOfColumns(axes, Loops().pooling->max_float, x, offset, watch, index);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (narrow) return ChooseOfColumns(axes, Loops().pooling->max_double, x, offset, watch, index);
+  }
+  ChooseEach(axes, x, offset, watch, index);
 }
 
 // x (N, C, ...); output_size.
@@ -106,7 +174,8 @@ absl::Status RunAdaptiveMaxIndex(const KernelArgs& args) {
     PoolOf(args).ParallelFor(x.shape[0] * x.shape[1], grain, [&](int64_t begin, int64_t end) {
       StopWatch watch;
       for (int64_t plane = begin; plane < end && !watch.After(1); ++plane) {
-        ChooseAll(axes, data + plane * image, plane * image, &watch, index + plane * windows);
+        ChooseAll(axes, image, data + plane * image, plane * image, &watch,
+                  index + plane * windows);
       }
     });
   });

@@ -16,6 +16,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterLinalg(table);
   RegisterLoss(table);
   RegisterLossElementwise(table);
+  RegisterLossReduced(table);
   RegisterManipulation(table);
   RegisterNormalization(table);
   RegisterNormalizationRows(table);
@@ -26,6 +27,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterRecurrent(table);
   RegisterReduction(table);
   RegisterReductionSoftmax(table);
+  RegisterResampling(table);
   RegisterSorting(table);
   RegisterSortingTakeAlong(table);
   RegisterSortingTopk(table);

@@ -97,6 +97,56 @@ void ForRuns(const kernels::Windows& w, int64_t o, StopWatch* watch, Fn&& run) {
   }
 }
 
+// Neighbouring windows of a row of windows, and what of an image's rows they see.
+struct Neighbours {
+  int64_t row;    // of windows
+  int64_t first;  // of them
+  int64_t count;
+  int64_t from;   // the first one's first element along the last dimension, perhaps in the padding
+  int64_t begin;  // [begin, end): what they see of the last dimension
+  int64_t end;
+};
+
+// Elements along the last dimension that the windows of a Neighbours see, at most.
+inline constexpr int64_t kMaxSpan = 2048;
+
+// Whether ForNeighbours has enough windows at a time.
+inline bool FitInSpan(const kernels::Windows& w) {
+  const int inner = w.ndim - 1;
+  return w.kernel[inner] + 15 * w.stride[inner] <= kMaxSpan;
+}
+
+// Calls fn(neighbours) for all windows of one channel, FitInSpan(w). Ends early when it is to stop.
+template <typename Fn>
+void ForNeighbours(const kernels::Windows& w, StopWatch* watch, Fn&& fn) {
+  const int inner = w.ndim - 1;
+  const int64_t columns = w.counts[inner];
+  const int64_t most = (kMaxSpan - w.kernel[inner]) / w.stride[inner] + 1;
+  Neighbours next;
+  for (next.row = 0; next.row < w.count / columns; ++next.row) {
+    for (int64_t column = 0; column < columns; column += most) {
+      next.first = next.row * columns + column;
+      next.count = std::min(most, columns - column);
+      next.from = column * w.stride[inner] - w.pad[inner];
+      const int64_t end = next.from + (next.count - 1) * w.stride[inner] + w.kernel[inner];
+      next.begin = std::max<int64_t>(0, next.from);
+      next.end = std::max(next.begin, std::min(w.image[inner], end));
+      if (watch->After(next.count * w.kernel[inner])) return;
+      fn(next);
+    }
+  }
+}
+
+// The windows without the last dimension: their elements are rows of the image.
+inline kernels::Windows WindowsOfRows(const kernels::Windows& w) {
+  kernels::Windows rows;
+  for (int d = 0; d + 1 < w.ndim; ++d) {
+    rows.Append(w.image[d], w.counts[d], w.kernel[d], w.stride[d], w.pad[d]);
+  }
+  if (rows.ndim == 0) rows.Append(1, 1, 1, 1, 0);
+  return rows;
+}
+
 // Whether few windows lie side by side: then each is walked by itself, by ForRuns.
 inline bool AreFewAcross(const kernels::Windows& w) {
   const int inner = w.ndim - 1;
