@@ -26,6 +26,7 @@ constexpr char kUntouched = 0x5a;
 struct Input {
   Dtype dtype = Dtype::kFloat32;
   Shape shape;
+  bool absent = false;
 };
 struct Call {
   std::vector<Input> inputs;
@@ -51,7 +52,9 @@ class StopKernelsTest : public SessionTest {
     specs.reserve(call.inputs.size());
     for (const Input& input : call.inputs) specs.emplace_back(input.dtype, input.shape);
     std::vector<SpecOperand> inputs;
-    for (const ArraySpec& spec : specs) inputs.emplace_back(&spec);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      inputs.push_back(call.inputs[i].absent ? SpecOperand() : SpecOperand(&specs[i]));
+    }
     return InferOp({op, inputs, call.attrs}, result);
   }
 
@@ -90,6 +93,7 @@ class StopKernelsTest : public SessionTest {
     std::vector<KernelTensor> in;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       in.push_back(NewTensor(ArraySpec(inferred.input_dtypes[i], call.inputs[i].shape), &memory));
+      in.back().present = !call.inputs[i].absent;
     }
     std::vector<KernelTensor> out;
     for (const ArraySpec& spec : inferred.outputs) out.push_back(NewTensor(spec, &memory));
@@ -131,6 +135,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   const Shape image({1, 1, 1536, 2048});
   const Ints image_ints = {1, 1, 1536, 2048};
   const AttrValue none;
+  const Input no_weight = {kF, {}, true};
   std::map<std::string, Call> rows;
   rows["arange"] = {{}, {Scalar(0), Scalar(kMany), none, none}};
   rows["eye"] = {{}, {int64_t{1536}, none, int64_t{0}, kF}};
@@ -148,8 +153,9 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["topk"] = {{{kF, {kMany}}}, {int64_t{10}, int64_t{0}, true}};
   rows["matmul"] = {{{kF, matrix}, {kF, {2048, 2048}}}, {}};
   rows["linear"] = {{{kF, matrix}, {kF, {2048, 2048}}, {kF, {2048}}}, {int64_t{1}}};
-  rows["cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {int64_t{-100}, int64_t{2}, 0.0}};
-  rows["nll_loss"] = {{{kF, {kMany, 1}}, {kI, many}}, {int64_t{-100}, int64_t{2}}};
+  rows["cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}, no_weight},
+                           {int64_t{-100}, int64_t{2}, 0.0}};
+  rows["nll_loss"] = {{{kF, {kMany, 1}}, {kI, many}, no_weight}, {int64_t{-100}, int64_t{2}}};
   rows["nll_loss_elements"] = {{{kF, {kMany, 1, 1}}, {kI, {kMany, 1}}}, {}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};
   rows["softmax_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {}};

@@ -7,6 +7,7 @@
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
 #include "server/native/loops/layer_loops.h"
+#include "server/native/loops/logsumexp.h"
 #include "server/native/loops/parts.h"
 
 namespace chx::server::native::CHX_ISA {
@@ -35,14 +36,15 @@ struct Attention {
   static double Weights(void* data, int64_t n, double scale, const AttentionMask& mask,
                         AttentionRow* row) {
     T* const scores = static_cast<T*>(data);
-    AddMask(scores, n, static_cast<T>(scale), mask);
+    // Without a mask scores are scaled on the way to their exponentials.
+    const bool on_the_way = mask.bias == nullptr && mask.keep == nullptr && scale > 0;
+    if (!on_the_way) AddMask(scores, n, static_cast<T>(scale), mask);
+    const T by = on_the_way ? static_cast<T>(scale) : T(1);
     const T before = static_cast<T>(row->max);
-    const T max = kernels::Maximum()(before, FoldDense<kernels::Maximum>(scores, n, -kInf));
+    const T max = kernels::Maximum()(before, FoldDense<kernels::Maximum>(scores, n, -kInf) * by);
     // A row without any score that counts so far has exponentials of zero.
     const T shift = max == -kInf ? T(0) : max;
-    CHX_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) scores[i] = kernels::Exp(scores[i] - shift);
-    const T sum = FoldDense<kernels::Add>(scores, n, T(0));
+    const T sum = SumOfExps(scores, n, by, shift, scores);
     const T factor = before == max ? T(1) : kernels::Exp(before - shift);
     row->max = static_cast<double>(max);
     row->sum = row->sum * static_cast<double>(factor) + static_cast<double>(sum);

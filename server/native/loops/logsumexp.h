@@ -15,6 +15,30 @@
 
 namespace chx::server::native::CHX_ISA {
 
+// out[i] = exp(x[i] * by - shift), for n >= 0 elements. Returns their sum, as FoldDense adds.
+template <typename T, typename C>
+CHX_HD C SumOfExps(const T* x, int64_t n, C by, C shift, C* out) {
+  C total(0);
+  int64_t i = 0;
+  if (n >= kLanes) {
+    C lanes[kLanes] = {};
+    for (; i + kLanes <= n; i += kLanes) {
+      CHX_INDEPENDENT
+      for (int l = 0; l < kLanes; ++l) {
+        const C e = kernels::Exp(Load(x[i + l]) * by - shift);
+        out[i + l] = e;
+        lanes[l] += e;
+      }
+    }
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+    }
+    total = lanes[0];
+  }
+  for (; i < n; ++i) total += out[i] = kernels::Exp(Load(x[i]) * by - shift);
+  return total;
+}
+
 // The largest element and the sum of exp(x - it), in one pass over blocks that stay in the cache.
 template <typename T>
 struct LogSumExpGather {
@@ -38,8 +62,7 @@ struct LogSumExpGather {
     const C max = FoldDense<kernels::Maximum>(block, n, Identity().max);
     // Infinite or NaN: the sum does not count, but must not become NaN by inf - inf.
     if (!(std::fabs(max) <= std::numeric_limits<C>::max())) return {max, C(1)};
-    for (int64_t i = 0; i < n; ++i) block[i] = kernels::Exp(block[i] - max);
-    return {max, FoldDense<kernels::Add>(block, n, C(0))};
+    return {max, SumOfExps(block, n, C(1), max, block)};
   }
   static void Row(const char* x, int64_t stride, int64_t n, int64_t, Acc* acc) {
     for (int64_t begin = 0; begin < n; begin += kBlock) {
@@ -92,12 +115,12 @@ CHX_HD double Exponentials(const C* x, int64_t n, C* out) {
     const C here = FoldDense<kernels::Maximum>(x + begin, end - begin, identity);
     max = kernels::Maximum()(max, here);
   });
-  InPieces(n, [=](int64_t begin, int64_t end) {
-    CHX_INDEPENDENT
-    for (int64_t i = begin; i < end; ++i) out[i] = kernels::Exp(x[i] - max);
-  });
-  if (!(std::fabs(max) <= std::numeric_limits<C>::max())) return 1;
-  return SumOf<C>(n, [out](int64_t i) { return out[i]; });
+  double sum = 0;
+  for (int64_t begin = 0; begin < n && !StopBefore(begin); begin += kBlock) {
+    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
+    sum += static_cast<double>(SumOfExps(x + begin, count, C(1), max, out + begin));
+  }
+  return std::fabs(max) <= std::numeric_limits<C>::max() ? sum : 1;
 }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -9,6 +9,7 @@
 #include "server/kernels/elementwise_fns.h"
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
+#include "server/native/loops/logsumexp.h"
 #include "server/native/loops/parts.h"
 
 namespace chx::server::native::CHX_ISA {
@@ -38,11 +39,9 @@ struct Softmax {
       const int64_t count = n - begin < kBlock ? n - begin : kBlock;
       if (StopBefore(begin)) return;
       C block[kBlock];
-      for (int64_t i = 0; i < count; ++i) block[i] = kernels::Exp(Load(in[begin + i]) - max);
-      if (keep) {
-        for (int64_t i = 0; i < count; ++i) out[begin + i] = Store<T>(block[i]);
-      }
-      sum += static_cast<double>(FoldDense<kernels::Add>(block, count, C(0)));
+      C* exps = block;
+      if constexpr (kExact) exps = keep ? out + begin : block;
+      sum += static_cast<double>(SumOfExps(in + begin, count, C(1), max, exps));
     }
     if (!Finite(max)) sum = 1;
     if (log) {
