@@ -1,20 +1,20 @@
 """Unit tests that start the daemon's helper processes."""
 
-load("//bazel:cc.bzl", "chx_cc_test")
+load("//bazel:cc.bzl", "chx_cc_tests")
 
-def helper_cc_tests(names, deps):
-    """One chx_cc_test for each name, with $HELPER for Options::helper_program.
+def helper_cc_tests(name, tests, deps):
+    """chx_cc_tests with $HELPER for Options::helper_program.
 
     Args:
-      names: of the tests, and without their .cc of their sources.
+      name: of the programs that consist of several tests.
+      tests: their names, and without their .cc those of their sources.
       deps: of each.
     """
-    for name in names:
-        chx_cc_test(
-            name = name,
-            srcs = [name + ".cc"],
-            data = ["//tests/front:helper_main"],
-            env = {"HELPER": "$(rootpath //tests/front:helper_main)"},
-            tags = ["unit"],
-            deps = deps,
-        )
+    chx_cc_tests(
+        name = name,
+        tests = tests,
+        data = ["//tests/front:helper_main"],
+        env = {"HELPER": "$(rootpath //tests/front:helper_main)"},
+        tags = ["unit"],
+        deps = deps,
+    )

@@ -24,9 +24,13 @@ struct Norm {
       }
       T rest = T(0);
       for (; i < end; ++i) rest += f(i);
-      double total = rest;
-      for (int64_t l = 0; l < kLane; ++l) total += static_cast<double>(lanes[l]);
-      *sum += total;
+      // By halves: of a short row, a chain of additions would take longer than its elements.
+      double wide[kLane];
+      for (int64_t l = 0; l < kLane; ++l) wide[l] = static_cast<double>(lanes[l]);
+      for (int64_t width = kLane / 2; width > 0; width /= 2) {
+        for (int64_t l = 0; l < width; ++l) wide[l] += wide[l + width];
+      }
+      *sum += wide[0] + static_cast<double>(rest);
     }
   }
   CHX_HD static const T* In(const void* data) { return static_cast<const T*>(data); }
