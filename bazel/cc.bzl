@@ -228,7 +228,7 @@ def chx_cc_test(name, copts = [], deps = [], tags = [], **kwargs):
 # Files of one test program: more of them are another program.
 _MOST_JOINED = 8
 
-def chx_cc_tests(name, tests, tags = [], more_tags = {}, size = "small", **kwargs):
+def chx_cc_tests(name, tests, tags = [], more_tags = {}, **kwargs):
     """A chx_cc_test for each file; and programs name_1, name_2, ... that consist of all of them.
 
     tools/test.sh runs the programs under the sanitizers: eight files at once compile in a fifth of the
@@ -239,14 +239,12 @@ def chx_cc_tests(name, tests, tags = [], more_tags = {}, size = "small", **kwarg
       tests: names of the tests, and without their .cc of their sources.
       tags: of all, as in chx_cc_test.
       more_tags: of some tests only.
-      size: of each test.
       **kwargs: of chx_cc_test.
     """
     for test in tests:
         chx_cc_test(
             name = test,
             srcs = [test + ".cc"],
-            size = size,
             tags = tags + more_tags.get(test, []) + ["apart"],
             **kwargs
         )
@@ -265,7 +263,7 @@ def chx_cc_tests(name, tests, tags = [], more_tags = {}, size = "small", **kwarg
         chx_cc_test(
             name = program,
             srcs = [program + ".cc"],
-            size = "medium" if size == "small" else size,
+            size = "medium",
             tags = tags + ["joined"],
             **kwargs
         )
