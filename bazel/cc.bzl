@@ -238,7 +238,7 @@ def chx_cc_tests(name, tests, tags = [], more_tags = {}, **kwargs):
       name: of the programs, with a number.
       tests: names of the tests, and without their .cc of their sources.
       tags: of all, as in chx_cc_test.
-      more_tags: of some tests only.
+      more_tags: of some tests only. Programs consist of tests with the same tags, but for "volume".
       **kwargs: of chx_cc_test.
     """
     for test in tests:
@@ -248,9 +248,17 @@ def chx_cc_tests(name, tests, tags = [], more_tags = {}, **kwargs):
             tags = tags + more_tags.get(test, []) + ["apart"],
             **kwargs
         )
-    for begin in range(0, len(tests), _MOST_JOINED):
-        some = tests[begin:begin + _MOST_JOINED]
-        program = "%s_%d" % (name, begin // _MOST_JOINED + 1)
+    alike = {}  # the tags that count in a program -> tests
+    for test in tests:
+        own = tuple([tag for tag in more_tags.get(test, []) if tag != "volume"])
+        alike[own] = alike.get(own, []) + [test]
+    groups = [
+        (own, some[begin:begin + _MOST_JOINED])
+        for own, some in alike.items()
+        for begin in range(0, len(some), _MOST_JOINED)
+    ]
+    for i, (own, some) in enumerate(groups):
+        program = "%s_%d" % (name, i + 1)
         native.genrule(
             name = program + "_joined",
             testonly = True,
@@ -264,6 +272,6 @@ def chx_cc_tests(name, tests, tags = [], more_tags = {}, **kwargs):
             name = program,
             srcs = [program + ".cc"],
             size = "medium",
-            tags = tags + ["joined"],
+            tags = tags + list(own) + ["joined"],
             **kwargs
         )

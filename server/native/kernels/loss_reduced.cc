@@ -20,8 +20,7 @@ constexpr int64_t kMeanReduction = 0;
 constexpr int64_t kNoReduction = 2;
 
 // x, target, weight; ignore_index, reduction. Calls loss_of(i, class, T* loss) for each target that
-// is not ignored, and reduces.
-// `work`: how many elements of cheap work such a loss is.
+// is not ignored, and reduces. `work`: how many elements of cheap work such a loss is.
 template <typename LossOf>
 absl::Status RunReduced(const KernelArgs& args, int64_t classes, int64_t work, LossOf&& loss_of) {
   const KernelTensor& out = args.out(0);

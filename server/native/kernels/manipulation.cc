@@ -25,9 +25,8 @@ bool ConcatenateRows(const KernelArgs& args) {
   const int64_t row_bytes = out.size() / rows * ItemSize(out.dtype);
   if (rows == 1 || row_bytes < kShort * static_cast<int64_t>(args.inputs.size())) return false;
   for (const KernelTensor& in : args.inputs) {
-    if (in.size() > 0 &&
-        (in.dtype != out.dtype || !kernels::IsContiguous(in.shape, in.strides, ItemSize(in.dtype))))
-      return false;
+    const bool dense = kernels::IsContiguous(in.shape, in.strides, ItemSize(in.dtype));
+    if (in.size() > 0 && (in.dtype != out.dtype || !dense)) return false;
   }
   const int64_t grain = std::max<int64_t>(1, 4 * kGrain / row_bytes);
   PoolOf(args).ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {

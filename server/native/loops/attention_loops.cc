@@ -37,7 +37,8 @@ struct Attention {
                         AttentionRow* row) {
     T* const scores = static_cast<T*>(data);
     // Without a mask scores are scaled on the way to their exponentials.
-    const bool on_the_way = mask.bias == nullptr && mask.keep == nullptr && scale > 0;
+    const bool on_the_way =
+        mask.bias == nullptr && mask.keep == nullptr && static_cast<T>(scale) > 0;
     if (!on_the_way) AddMask(scores, n, static_cast<T>(scale), mask);
     const T by = on_the_way ? static_cast<T>(scale) : T(1);
     const T before = static_cast<T>(row->max);
