@@ -8,9 +8,15 @@ namespace chx {
 namespace {
 
 // Their time is that of products, which processors and GPUs have units for.
-constexpr absl::string_view kNarrowOps[] = {
-    "conv",   "conv_transpose", "dot", "grouped_conv",
-    "linear", "matmul",         "rnn", "scaled_dot_product_attention"};
+constexpr absl::string_view kNarrowOps[] = {"conv",
+                                            "conv_transpose",
+                                            "dot",
+                                            "grouped_conv",
+                                            "linear",
+                                            "lstm_layer",
+                                            "matmul",
+                                            "rnn",
+                                            "scaled_dot_product_attention"};
 
 // Sums of many elements, what loses digits near some values, and what leaves the range of float16.
 constexpr absl::string_view kWideOps[] = {

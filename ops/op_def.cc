@@ -198,6 +198,11 @@ OpDef& OpDef::IdentityIf(IdentityFn fn) {
   return *this;
 }
 
+OpDef& OpDef::PartOfInput() {
+  part_of_input = true;
+  return *this;
+}
+
 OpDef& OpDef::StableInputs() {
   stable_inputs = true;
   return *this;

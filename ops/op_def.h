@@ -105,6 +105,8 @@ struct OpDef {
   bool tuple = false;  // Python: variadic outputs are a tuple, or the array itself if only one
   // Python: where it holds, the result is the object that was given as input 0, not a view of it.
   IdentityFn identity = nullptr;
+  // For views: the output has some of input 0's elements, each once.
+  bool part_of_input = false;
   // The kernel relies on inputs that do not change while it runs, whatever their dtype. Memory that
   // a client may write to is copied first.
   bool stable_inputs = false;
@@ -154,6 +156,7 @@ struct OpDef {
   OpDef& Writes(std::vector<std::string> names);
   OpDef& Tuple();
   OpDef& IdentityIf(IdentityFn fn);
+  OpDef& PartOfInput();
   OpDef& StableInputs();
 
   bool has_variadic_input() const { return !inputs.empty() && inputs.back().variadic; }

@@ -94,6 +94,7 @@ void RegisterIndexing(OpRegistry& r) {
       .Outputs({"y"})
       .Attr("index", AttrType::kIndex)
       .View(GetItemRule)
+      .PartOfInput()
       .Internal()
       .Gradient([](GradContext& g) {
         g.SetInputGrad(

@@ -1,6 +1,8 @@
-// Connectionist temporal classification (Graves et al., 2006): forward variables in logarithms, a
-// composition whose graph has the backward ones.
+// Connectionist temporal classification (Graves et al., 2006), in logarithms: the forward variables
+// for the loss, the backward ones for its gradient. Compositions, for which a backend may have
+// kernels; the gradient's can be differentiated again.
 #include <limits>
+#include <vector>
 
 #include "ops/defs/common/loss_reduction.h"
 #include "ops/defs/register_groups.h"
@@ -14,34 +16,65 @@ namespace {
 constexpr double kNever = -1e30;
 constexpr double kImpossible = 1e29;  // a loss above this is one of no path
 
-absl::Status CtcRule(InferContext& c) {
+// log_probs, targets, input_lengths, target_lengths; blank.
+absl::Status CheckCtcArrays(const InferContext& c) {
   const ArraySpec& x = c.input(0);
   const ArraySpec& targets = c.input(1);
   for (int i = 1; i < 4; ++i) {
     if (IsInt(c.input(i).dtype)) continue;
-    return DtypeError("[ctc_loss] expects integer targets and lengths, got ",
+    return DtypeError("[", c.name(), "] expects integer targets and lengths, got ",
                       DtypeName(c.input(i).dtype));
   }
   if (!IsFloat(x.dtype)) {
-    return DtypeError("[ctc_loss] expects float log_probs, got ", DtypeName(x.dtype));
+    return DtypeError("[", c.name(), "] expects float log_probs, got ", DtypeName(x.dtype));
   }
   if (x.ndim() != 3 || targets.ndim() != 2 || targets.shape[0] != x.shape[1]) {
-    return DimensionError("[ctc_loss] expects log_probs (T, N, C) and targets (N, S), got ",
+    return DimensionError("[", c.name(), "] expects log_probs (T, N, C) and targets (N, S), got ",
                           x.shape.ToString(), " and ", targets.shape.ToString());
   }
   CHX_RETURN_IF_ERROR(rules::CheckAxesNotEmpty(c.name(), x.shape, 5));
   const Shape batch = {x.shape[1]};
   if (c.input(2).shape != batch || c.input(3).shape != batch) {
-    return DimensionError("[ctc_loss] expects lengths of shape ", batch.ToString(), ", got ",
+    return DimensionError("[", c.name(), "] expects lengths of shape ", batch.ToString(), ", got ",
                           c.input(2).shape.ToString(), " and ", c.input(3).shape.ToString());
   }
   const int64_t blank = c.attr(0).AsInt();
   if (blank < 0 || blank >= x.shape[2]) {
-    return ValueError("[ctc_loss] expects blank in [0, ", x.shape[2], "), got ", blank);
+    return ValueError("[", c.name(), "] expects blank in [0, ", x.shape[2], "), got ", blank);
   }
   const Ints paths = {x.shape[0], x.shape[1], targets.shape[1] + 1, 2};
-  CHX_RETURN_IF_ERROR(CheckShape(c.name(), paths, Dtype::kInt64));
-  return c.AddOutput(x.dtype, losses::ReducedTo(c.attr(1), batch));
+  return CheckShape(c.name(), paths, Dtype::kInt64);
+}
+
+Shape PlacesShape(const InferContext& c) {
+  const Shape& x = c.input(0).shape;
+  return {x[0], x[1], 2 * c.input(1).shape[1] + 1};
+}
+
+absl::Status CtcRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckCtcArrays(c));
+  const ArraySpec& x = c.input(0);
+  return c.AddOutput(x.dtype, losses::ReducedTo(c.attr(1), {x.shape[1]}));
+}
+
+absl::Status CtcForwardRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckCtcArrays(c));
+  const Dtype dtype = WideDtype(c.input(0).dtype);
+  CHX_RETURN_IF_ERROR(c.AddOutput(dtype, {c.input(0).shape[1]}));
+  return c.AddOutput(dtype, PlacesShape(c));
+}
+
+// As CheckCtcArrays, then losses, alpha, gy.
+absl::Status CtcGradRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckCtcArrays(c));
+  const Shape batch = {c.input(0).shape[1]};
+  for (int i = 4; i < 7; ++i) {
+    const Shape expected = i == 5 ? PlacesShape(c) : batch;
+    if (c.input(i).shape == expected && IsFloat(c.input(i).dtype)) continue;
+    return DimensionError("[", c.name(), "] expects floats of shape ", expected.ToString(), " as '",
+                          c.op().inputs[i].name, "', got ", c.input(i).ToString());
+  }
+  return c.AddOutput(c.input(0).dtype, c.input(0).shape);
 }
 
 class Ctc {
@@ -53,45 +86,64 @@ class Ctc {
         batch_(x_.shape()[1]),
         places_(2 * c.input(1).shape()[1] + 1) {
     input_lengths_ = Checked(c.input(2), steps_);
-    target_lengths_ = Checked(c.input(3), c.input(1).shape()[1]);
-    const Value lengths = ExpandDims(target_lengths_, 1);
+    const Value lengths = Column(Checked(c.input(3), c.input(1).shape()[1]));
     place_ = Arange(places_);
     end_ = lengths * 2 + 1;
     path_ = MakePath(lengths);
   }
 
-  // (1, N, places): of a path's parts that end at each place.
-  Value Run() {
-    const Value emissions = Emissions();
-    const Value first = c_.Apply("split", {emissions}, {{"sections", steps_}});
+  // alpha: for each step (1, N, places), of the parts of paths up to it that end at each place.
+  void Run() {
+    const Value first = c_.Apply("split", {Emissions()}, {{"sections", steps_}});
     const Value skips = Skips();
-    Value alpha = BroadcastTo(Start(1), {1, batch_, places_});
-    const Value durations = ExpandDims(input_lengths_, 1);
+    Value now = BroadcastTo(Start(1), {1, batch_, places_});
     for (int64_t step = 0; step < steps_; ++step) {
       Value into = Start(2);
       if (step > 0) {
-        const Value padded = c_.Apply(
-            "constant_pad", {alpha},
-            {{"widths", AttrValue(Ints{0, 0, 0, 0, 2, 0})}, {"value", AttrValue(Scalar(kNever))}});
-        into = LogAdd(alpha, SliceAxis(padded, 2, 1, places_ + 1));
+        const Value padded = Padded(now, 2, 0);
+        into = LogAdd(now, SliceAxis(padded, 2, 1, places_ + 1));
         into = LogAdd(into, SliceAxis(padded, 2, 0, places_) + skips);
       }
-      const Value now = into + Value(&c_, first.id() + static_cast<int>(step));
-      alpha = Where(c_.Apply("less_equal", {durations, Scalar(step)}), alpha, now);
+      emissions_.emplace_back(&c_, first.id() + static_cast<int>(step));
+      now = Where(EndsBy(step), now, into + emissions_.back());
+      alpha_.push_back(now);
     }
-    return alpha;
+    const Value total =
+        c_.Apply("logsumexp", {Where(Ends(), now, kNever)}, {{"axis", AttrValue(Ints{2})}});
+    losses_ = -Reshape(total, {batch_});
   }
 
   // (N,): of paths that end with the last label, or the blank after it.
-  Value Losses(Value alpha) {
-    const Value ends = c_.Apply("logical_and", {c_.Apply("greater_equal", {place_, end_ - 2}),
-                                                c_.Apply("less", {place_, end_})});
-    const Value total =
-        c_.Apply("logsumexp", {Where(ends, alpha, kNever)}, {{"axis", AttrValue(Ints{2})}});
-    return -Reshape(total, {batch_});
-  }
+  Value losses() const { return losses_; }
+  Value Alpha() { return c_.Apply("concatenate", alpha_); }
 
-  Value target_lengths() const { return target_lengths_; }
+  // Of log_probs, from that of the losses: minus the probability of each symbol in each step, given
+  // that the path is one of the targets'.
+  Value Gradient(Value gy) {
+    const Value skips = Skips();
+    const Value at_end = Where(Ends(), 0.0, Constant(kNever));
+    std::vector<Value> shares(steps_);
+    Value next;  // of the parts of paths from the next step on that begin at each place
+    for (int64_t step = steps_ - 1; step >= 0; --step) {
+      Value after = at_end;
+      if (!next.absent()) {
+        after = LogAdd(next, SliceAxis(Padded(next, 0, 1), 2, 1, places_ + 1));
+        after = LogAdd(after, SliceAxis(Padded(next + skips, 0, 2), 2, 2, places_ + 2));
+        after = Where(EndsBy(step + 1), at_end, after);
+      } else {
+        after = BroadcastTo(after, {1, batch_, places_});
+      }
+      shares[step] = Where(EndsBy(step), kNever, alpha_[step] + after);
+      next = after + emissions_[step];
+    }
+    const Value impossible = Column(c_.Apply("greater", {losses_, kImpossible}));
+    const Value total = Where(impossible, 0.0, Column(losses_));
+    const Value share =
+        c_.Apply("exp", {Where(impossible, kNever, c_.Apply("concatenate", shares)) + total});
+    const Value index = BroadcastTo(path_, {steps_, batch_, places_});
+    return c_.Apply("take_along_axis_grad", {-share * Column(Cast(gy, x_.dtype())), index},
+                    {{"shape", ShapeAttr(x_.shape())}, {"axis", 2}});
+  }
 
  private:
   Value Arange(int64_t n) {
@@ -99,6 +151,25 @@ class Ctc {
   }
 
   Value LogAdd(Value a, Value b) { return c_.Apply("logaddexp", {a, b}); }
+  Value Column(Value numbers) { return ExpandDims(numbers, 1); }
+
+  // With places that cannot be reached before and after the others.
+  Value Padded(Value x, int64_t before, int64_t after) {
+    return c_.Apply("constant_pad", {x},
+                    {{"widths", AttrValue(Ints{0, 0, 0, 0, before, after})},
+                     {"value", AttrValue(Scalar(kNever))}});
+  }
+
+  // (N, 1): which sequences have no more than so many steps.
+  Value EndsBy(int64_t steps) {
+    return c_.Apply("less_equal", {Column(input_lengths_), Scalar(steps)});
+  }
+
+  // (N, places): where a path may end.
+  Value Ends() {
+    return c_.Apply("logical_and", {c_.Apply("greater_equal", {place_, end_ - 2}),
+                                    c_.Apply("less", {place_, end_})});
+  }
 
   // Numbers in [0, high], as int64. Reading the loss is an IndexError if there are others.
   Value Checked(Value numbers, int64_t high) {
@@ -165,20 +236,49 @@ class Ctc {
   const int64_t batch_;
   const int64_t places_;
   Value input_lengths_;
-  Value target_lengths_;
   Value place_;
   Value end_;  // (N, 1): the number of places of each path
   Value path_;
+  std::vector<Value> emissions_;  // (1, N, places) of each step
+  std::vector<Value> alpha_;
+  Value losses_;
 };
 
-void CtcLoss(ComposeContext& c) {
+void CtcForwardCompose(ComposeContext& c) {
   Ctc ctc(c);
-  Value loss = ctc.Losses(ctc.Run());
+  ctc.Run();
+  c.SetOutput(0, ctc.losses());
+  c.SetOutput(1, ctc.Alpha());
+}
+
+// Does not use losses and alpha, which lets these gradients be differentiated too.
+void CtcGradCompose(ComposeContext& c) {
+  Ctc ctc(c);
+  ctc.Run();
+  c.SetOutput(0, Cast(ctc.Gradient(c.input(6)), c.input(0).dtype()));
+}
+
+// alpha, which is there for the gradient, counts as constant.
+void CtcForwardGradient(GradContext& g) {
+  const ArraySpec& losses = g.output_spec(0);
+  Value gy = g.output_grad(0);
+  if (gy.absent()) {
+    gy = g.Apply("zeros", {}, {{"shape", ShapeAttr(losses.shape)}, {"dtype", losses.dtype}});
+  }
+  g.SetInputGrad(
+      0, g.Apply("ctc_grad",
+                 {g.input(0), g.input(1), g.input(2), g.input(3), g.output(0), g.output(1), gy},
+                 {{"blank", g.attr(0)}}));
+}
+
+void CtcCompose(ComposeContext& c) {
+  Value loss = c.Apply("ctc_forward", {c.input(0), c.input(1), c.input(2), c.input(3)},
+                       {{"blank", c.attr(0)}});
   const Value impossible = c.Apply("greater", {loss, kImpossible});
   const bool zero = c.attr(2).AsBool();
   loss = Where(impossible, zero ? 0.0 : std::numeric_limits<double>::infinity(), loss);
   if (c.attr(1).AsInt() == losses::kMean) {
-    loss = loss / Cast(c.Apply("maximum", {ctc.target_lengths(), 1}), loss.dtype());
+    loss = loss / Cast(c.Apply("maximum", {c.input(3), 1}), loss.dtype());
   }
   const auto count = static_cast<double>(NumElements(loss.shape()));
   c.SetOutput(0,
@@ -202,7 +302,27 @@ void RegisterLossSequences(OpRegistry& r) {
       .Attr("blank", AttrType::kInt, 0)
       .Choice("reduction", losses::Reductions(), 0)
       .Attr("zero_infinity", AttrType::kBool, false)
-      .Compose(CtcRule, CtcLoss);
+      .Compose(CtcRule, CtcCompose);
+  r.Add("ctc_forward")
+      .Doc(
+          "Losses (N,) of ctc_loss, above 1e29 where no path gives the targets, and alpha (T, N, "
+          "2 S + 1): the logarithm of the probability of all beginnings of paths, up to each step "
+          "and place, where places are the targets with blanks before, between and after them.")
+      .Inputs({"log_probs", "targets", "input_lengths", "target_lengths"})
+      .Outputs({"losses", "alpha"})
+      .Attr("blank", AttrType::kInt, 0)
+      .Compose(CtcForwardRule, CtcForwardCompose)
+      .Internal()
+      .Saves({"log_probs", "targets", "input_lengths", "target_lengths", "losses", "alpha"})
+      .Gradient(CtcForwardGradient);
+  r.Add("ctc_grad")
+      .Doc("The gradient of ctc_forward's log_probs, from that of the losses.")
+      .Inputs({"log_probs", "targets", "input_lengths", "target_lengths", "losses", "alpha", "gy"})
+      .Outputs({"gx"})
+      .Attr("blank", AttrType::kInt, 0)
+      .ConstantInputs({"losses", "alpha"})
+      .Compose(CtcGradRule, CtcGradCompose)
+      .Internal();
 }
 
 }  // namespace chx

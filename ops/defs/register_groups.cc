@@ -63,6 +63,7 @@ void RegisterAllGroups(OpRegistry& r) {
   RegisterRecurrent(r);
   r.BeginGroup("sequences");
   RegisterSequences(r);
+  RegisterSequencesLstm(r);
   r.BeginGroup("random");
   RegisterRandom(r);
   r.BeginGroup("optimizers");

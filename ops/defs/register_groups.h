@@ -49,6 +49,7 @@ void RegisterLossElementwise(OpRegistry& r);
 void RegisterLossSequences(OpRegistry& r);
 void RegisterRecurrent(OpRegistry& r);
 void RegisterSequences(OpRegistry& r);
+void RegisterSequencesLstm(OpRegistry& r);
 void RegisterRandom(OpRegistry& r);
 void RegisterOptimizers(OpRegistry& r);
 void RegisterCollectives(OpRegistry& r);

@@ -166,22 +166,17 @@ Value Zeros(OpContext& c, Dtype dtype, const Shape& shape) {
   return c.Apply("zeros", {}, {{"shape", AttrValue::FromInts(shape.span())}, {"dtype", dtype}});
 }
 
-Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weights, Value initial_h,
-         Value initial_c) {
+Part RunSteps(const RnnNetwork& network, bool backwards, Value from_x, Value h_weights,
+              Value h_biases, Value initial_h, Value initial_c) {
   Part part;
-  part.x = x;
-  part.x_weights = weights[static_cast<int>(RnnWeight::kFromX)];
-  part.h_weights = weights[static_cast<int>(RnnWeight::kFromH)];
+  part.h_weights = h_weights;
   const int steps = network.num_steps();
   part.final_h = initial_h;
   part.final_c = initial_c;
   if (steps == 0) {
-    part.y = Zeros(*x.context(), x.dtype(), {0, network.hidden});
+    part.y = Zeros(*from_x.context(), from_x.dtype(), {0, network.hidden});
     return part;
   }
-  // What does not wait for other steps is computed for all at once.
-  const Value from_x = Linear(x, part.x_weights, weights[static_cast<int>(RnnWeight::kBiasOfX)]);
-  const Value h_biases = weights[static_cast<int>(RnnWeight::kBiasOfH)];
   State h(initial_h, backwards);
   State cells(network.has_cell() ? initial_c : initial_h, backwards);
   std::vector<Value> ys(steps);
@@ -192,7 +187,7 @@ Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weight
     cell.h = h.Before(network.rows[step]);
     if (network.has_cell()) cell.c = cells.Before(network.rows[step]);
     cell.from_x = RowsOfStep(network, from_x, step);
-    cell.from_h = Linear(cell.h, part.h_weights, h_biases);
+    cell.from_h = Linear(cell.h, h_weights, h_biases);
     const auto [next_h, next_c] = RunCell(network.mode, cell);
     ys[step] = next_h;
     h.Set(next_h);
@@ -204,21 +199,13 @@ Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weight
   return part;
 }
 
-PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy, Value gh,
-                  Value gc) {
-  OpContext& c = *part.x.context();
+StepGrads RunStepsBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy,
+                       Value gh, Value gc) {
   const int steps = network.num_steps();
-  PartGrads grads;
   if (steps == 0) {
-    const Dtype dtype = part.x.dtype();
-    const int64_t width = network.gates() * network.hidden;
-    grads.x = Zeros(c, dtype, part.x.shape());
-    grads.h = gh;
-    grads.c = gc;
-    grads.weights[0] = Zeros(c, dtype, part.x_weights.shape());
-    grads.weights[1] = Zeros(c, dtype, part.h_weights.shape());
-    grads.weights[2] = grads.weights[3] = Zeros(c, dtype, {width});
-    return grads;
+    OpContext& c = *part.y.context();
+    const Value gates = Zeros(c, gy.dtype(), {0, network.gates() * network.hidden});
+    return {gates, gates, Zeros(c, gy.dtype(), {0, network.hidden}), gh, gc};
   }
   const int64_t last = network.rows[StepAt(network, backwards, steps - 1)];
   StateGrad h(gh, last);
@@ -242,15 +229,35 @@ PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, V
     h.Set(grad.h.absent() ? through : through + grad.h, rows, before);
     if (network.has_cell()) cells.Set(grad.c, rows, before);
   }
-  const Value all_from_x = Join(from_x, 0);
-  const Value all_from_h = Join(from_h, 0);
-  grads.x = Matmul(all_from_x, part.x_weights);
-  grads.h = h.Finish(backwards, last);
+  StepGrads grads{Join(from_x, 0), Join(from_h, 0), Join(hs, 0), h.Finish(backwards, last),
+                  Value()};
   if (network.has_cell()) grads.c = cells.Finish(backwards, last);
-  grads.weights[0] = Matmul(Transpose(all_from_x), part.x);
-  grads.weights[1] = Matmul(Transpose(all_from_h), Join(hs, 0));
-  grads.weights[2] = SumOfRows(all_from_x);
-  grads.weights[3] = SumOfRows(all_from_h);
+  return grads;
+}
+
+Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weights, Value initial_h,
+         Value initial_c) {
+  const Value x_weights = weights[static_cast<int>(RnnWeight::kFromX)];
+  // What does not wait for other steps is computed for all at once.
+  const Value from_x = Linear(x, x_weights, weights[static_cast<int>(RnnWeight::kBiasOfX)]);
+  Part part = RunSteps(network, backwards, from_x, weights[static_cast<int>(RnnWeight::kFromH)],
+                       weights[static_cast<int>(RnnWeight::kBiasOfH)], initial_h, initial_c);
+  part.x = x;
+  part.x_weights = x_weights;
+  return part;
+}
+
+PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy, Value gh,
+                  Value gc) {
+  const StepGrads steps = RunStepsBack(network, backwards, part, gy, gh, gc);
+  PartGrads grads;
+  grads.x = Matmul(steps.from_x, part.x_weights);
+  grads.h = steps.h;
+  grads.c = steps.c;
+  grads.weights[0] = Matmul(Transpose(steps.from_x), part.x);
+  grads.weights[1] = Matmul(Transpose(steps.from_h), steps.before);
+  grads.weights[2] = SumOfRows(steps.from_x);
+  grads.weights[3] = SumOfRows(steps.from_h);
   return grads;
 }
 

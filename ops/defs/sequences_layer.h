@@ -31,6 +31,15 @@ struct Part {
   Value final_c;
 };
 
+// Gradients of what the steps of a part use, and h of each row before its step.
+struct StepGrads {
+  Value from_x;  // (rows of all steps, gates * hidden)
+  Value from_h;
+  Value before;
+  Value h;
+  Value c;
+};
+
 // Gradients of what a part uses; those of weights by kind, of all gates.
 struct PartGrads {
   Value x;
@@ -45,11 +54,17 @@ Value Rows(Value a, int64_t begin, int64_t end);
 Value Join(absl::Span<const Value> parts, int64_t axis);
 Value Zeros(OpContext& c, Dtype dtype, const Shape& shape);
 
+// The steps of a part, from what x gives for its gates in all of them; without x and its weights.
+Part RunSteps(const RnnNetwork& network, bool backwards, Value from_x, Value h_weights,
+              Value h_biases, Value initial_h, Value initial_c);
+// From the gradients of what the part made; gc is absent where there is no c.
+StepGrads RunStepsBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy,
+                       Value gh, Value gc);
+
 // weights: by kind, those of all gates joined. h and c: the initial states.
 Part Run(const RnnNetwork& network, bool backwards, Value x, const Value* weights, Value initial_h,
          Value initial_c);
 
-// From the gradients of what the part made; gc is absent where there is no c.
 PartGrads RunBack(const RnnNetwork& network, bool backwards, const Part& part, Value gy, Value gh,
                   Value gc);
 

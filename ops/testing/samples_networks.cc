@@ -28,6 +28,17 @@ Sample Rnn(const char* op, int mode, int64_t layers, int64_t directions, bool gr
       {{"rows", Dims({3, 2, 0})}, {"layers", layers}, {"directions", directions}, {"mode", mode}}};
 }
 
+// Of `lstm_layer`: states of 2 for steps of 3, 2 and no rows.
+Sample LstmLayer(const char* op, Dtype dtype, bool backwards) {
+  const ArraySpec rows = F({5, 2}, dtype);
+  const ArraySpec state = F({4, 2}, dtype);
+  std::vector<Argument> arrays = {F({5, 8}, dtype), state, state, F({8, 2}, dtype), F({8}, dtype)};
+  if (absl::string_view(op) == "lstm_layer_grad") {
+    arrays.insert(arrays.end(), {F({5, 8}, dtype), rows, rows, rows, state, state});
+  }
+  return {op, arrays, {{"rows", Dims({3, 2, 0})}, {"backwards", backwards}}};
+}
+
 }  // namespace
 
 std::vector<Sample> NeuralNetworks() {
@@ -181,6 +192,10 @@ std::vector<Sample> Sequences() {
       samples.push_back(Rnn(op, mode, 2, 2, grads, Dtype::kFloat64));
     }
     samples.push_back(Rnn(op, 2, 3, 1, grads, Dtype::kFloat16));
+  }
+  for (const char* op : {"lstm_layer", "lstm_layer_forward", "lstm_layer_grad"}) {
+    samples.push_back(LstmLayer(op, Dtype::kFloat32, false));
+    samples.push_back(LstmLayer(op, Dtype::kFloat16, true));
   }
   return samples;
 }

@@ -4,9 +4,10 @@
 is a list of the steps, (n, I), in which n must not grow; a state whose row has ended stays.
 
 A network is made of the operators of its cells, step by step, after one product for the inputs of all
-steps: gradients of inputs that a result does not depend on are zeros. Or it is the operator `rnn` as a whole
-where cuDNN may have that: on a GPU, unless the session's setting `use_cudnn` is off. Then each
-result depends on all arguments.
+steps: gradients of inputs that a result does not depend on are zeros. Or it is one operator, and each
+result depends on all arguments: `rnn` as a whole where cuDNN may have that (on a GPU, unless the
+session's setting `use_cudnn` is off), and `lstm_layer` for each layer and direction of an LSTM of
+float32 or float64 on the CPU.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ def _stack(
         )
     if any(len(later) > len(earlier) for earlier, later in zip(xs, xs[1:])):
         raise _core.DimensionError("[n_step] expects steps whose rows do not grow in number")
-    if _is_one_operator(gates, directions, n_layers, hx, cx, ws, bs, xs):
+    whole, layers = _may_use_cudnn(hx), _has_lstm_layer(cell, hx, xs)
+    if (whole or layers) and not _is_regular(gates, directions, hx, cx, ws, bs, xs):
+        whole = layers = False
+    if whole:
         return _whole(cell, directions, n_layers, hx, cx, ws, bs, xs)
     hs, cs = [], []
     for layer in range(n_layers):
@@ -143,8 +147,12 @@ def _stack(
             ]
             state = hx[part], None if cx is None else cx[part]
             backwards = part % directions == 1
-            ys, (h, c) = _run(step, joined, state, xs[::-1] if backwards else xs)
-            outputs.append(ys[::-1] if backwards else ys)
+            if layers:
+                ys, (h, c) = _lstm_layer(joined, state, xs, backwards)
+            else:
+                ys, (h, c) = _run(step, joined, state, xs[::-1] if backwards else xs)
+                ys = ys[::-1] if backwards else ys
+            outputs.append(ys)
             hs.append(h)
             cs.append(c)
         xs = [
@@ -192,24 +200,37 @@ def _run(
     return ys, (h, c)
 
 
-# What the operator takes at most: steps, and cells of all layers and directions (ops/rnn.h).
+def _lstm_layer(
+    joined: list[ndarray], state: _State, xs: _Steps, backwards: bool
+) -> tuple[list[ndarray], _State]:
+    """As _run, by one operator; its ys are views of one array."""
+    xw, xb, hw, hb = joined
+    rows = [len(x) for x in xs]
+    packed = xs[0] if len(xs) == 1 else _core.concatenate(list(xs))
+    from_x = _core.linear(packed, xw, xb)
+    y, h, c = _core.lstm_layer(from_x, *state, hw, hb, rows, backwards)
+    return _core.split(y, None, list(accumulate(rows))[:-1]), (h, c)
+
+
+# What the operators take at most: steps, and cells of all layers and directions (ops/rnn.h).
 _MAX_STEPS, _MAX_CELLS = 4096, 65536
 
 
-def _is_one_operator(
+def _may_use_cudnn(hx: ndarray) -> bool:
+    backend = hx.device.backend
+    return backend.name == "cuda" and bool(backend._session.settings["use_cudnn"])
+
+
+def _is_regular(
     gates: int,
     directions: int,
-    n_layers: int,
     hx: ndarray,
     cx: ndarray | None,
     ws: _Weights,
     bs: _Weights,
     xs: _Steps,
 ) -> bool:
-    """Whether `rnn` is to be called, which is stricter: what it refuses is done, or said, by steps."""
-    backend = hx.device.backend
-    if backend.name != "cuda" or not backend._session.settings["use_cudnn"]:
-        return False
+    """Whether an operator takes the whole, which is stricter: what it refuses is done, or said, by steps."""
     if len(xs) > _MAX_STEPS or len(xs) * len(hx) > _MAX_CELLS or not is_float(hx.dtype):
         return False
     hidden = hx.shape[2]
@@ -225,6 +246,19 @@ def _is_one_operator(
     return xs[0].ndim == 2 and all(
         array.shape == shape and array.dtype == hx.dtype and array.device is hx.device
         for array, shape in expected
+    )
+
+
+def _has_lstm_layer(cell: str, hx: ndarray, xs: _Steps) -> bool:
+    """Whether `lstm_layer` is faster than steps.
+
+    Not so where only some steps are in a graph: results of earlier ones would be in it, too.
+    """
+    return (
+        cell == "lstm"
+        and hx.device.backend.name == "native"
+        and hx.dtype in ("float32", "float64")
+        and len({x.is_backprop_required() for x in xs}) == 1
     )
 
 

@@ -323,3 +323,59 @@ def test_what_is_written_may_have_leading_ones(key):
         np.testing.assert_array_equal(chx.to_numpy(y), a)
     with pytest.raises(chx.DimensionError):
         x[0] = chx.ones((2, 1, 3))
+
+
+def test_gradients_of_parts_add_up():
+    """Parts of an array, once or again, beside the whole of it: also where a gradient is somebody else's."""
+    rng = np.random.default_rng()
+    values = rng.standard_normal((4, 3))
+    for double in (False, True):
+        x, y = chx.array(values).require_grad(), chx.array(values).require_grad()
+        # A sum gives both of its inputs one gradient.
+        a, b = x * 1.0, y * 1.0
+        total = a + b
+        parts = (a[1] * 2.0).sum() + (a[::-2] * 3.0).sum() + (a[1, None, :2] * 5.0).sum() + a[0, 0]
+        parts = parts + (a[1:3] * chx.array(values[1:3])).sum() + (a[0:0] * 7.0).sum()
+        (total.sum() + parts).backward(enable_double_backprop=double)
+        want = np.ones_like(values)
+        want[1] += 2
+        want[::-2] += 3
+        want[1, :2] += 5
+        want[0, 0] += 1
+        want[1:3] += values[1:3]
+        np.testing.assert_allclose(chx.to_numpy(x.grad), want, rtol=1e-12)
+        np.testing.assert_array_equal(chx.to_numpy(y.grad), np.ones_like(values))
+    # Gradients that outputs start from, and those that arrays have kept.
+    x = chx.array(values).require_grad()
+    z = x * 1.0
+    start, ones = chx.array(values), chx.ones((), "float64")
+    outputs = [z, z[2].sum(), z[2].sum()]
+    (got,) = chx.grad(outputs, [x], grad_outputs=[start, ones, ones])
+    want = values.copy()
+    want[2] += 2
+    np.testing.assert_allclose(chx.to_numpy(got), want, rtol=1e-12)
+    np.testing.assert_array_equal(chx.to_numpy(start), values)
+    kept = []
+    for row in (3, 1):
+        (x[row].sum() + x[row].sum()).backward()
+        kept.append(x.grad)
+    want = np.zeros_like(values)
+    for row, grad in zip((3, 1), kept, strict=True):
+        want[row] += 2
+        np.testing.assert_array_equal(chx.to_numpy(grad), want)
+
+
+def test_gradients_of_parts_in_a_program():
+    values = np.random.default_rng().standard_normal((6, 2, 3)).astype("float32")
+
+    def gradient(x):
+        x = x.as_grad_stopped().require_grad()
+        (chx.stack([x[t] * float(t) for t in range(6)]).sum() + (x[2] * x[2]).sum()).backward()
+        return x.grad
+
+    want = np.zeros_like(values) + np.arange(6, dtype="float32")[:, None, None]
+    want[2] += 2 * values[2]
+    recorded = chx.jit(gradient)
+    for _ in range(3):
+        for function in (gradient, recorded):
+            np.testing.assert_allclose(chx.to_numpy(function(chx.array(values))), want, rtol=1e-6)

@@ -3,6 +3,7 @@
 import chx
 import numpy as np
 import pytest
+from chx import _recurrent
 
 SEED = np.random.SeedSequence().entropy % 2**32
 
@@ -49,11 +50,11 @@ relu = Relu()
 class Network:
     """The same network for chx, by its n_step functions, and for NumPy, step by step."""
 
-    def __init__(self, cell, layers, directions, rows):
+    def __init__(self, cell, layers, directions, rows, hidden=2, size=3):
         self.cell, self.layers, self.directions, self.rows = cell, layers, directions, rows
         self.half = {"lstm": 4, "gru": 3}.get(cell, 1)
         self.states = 2 if cell == "lstm" else 1
-        hidden, size, batch = 2, 3, rows[0]
+        batch = rows[0]
         parts = layers * directions
         self.shapes = [(parts, batch, hidden)] * self.states
         for part in range(parts):
@@ -127,6 +128,24 @@ def test_values_and_gradients(network):
     weights = [chx.array(rng.uniform(-1, 1, w.shape)) for w in want]
     steps = [chx.array(np.full(a.shape, 1e-4)) for a in arrays]
     chx.check_backward(lambda xs: network.call(chx, *xs), leaves, weights, steps, 1e-6, 1e-5)
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+def test_a_layer_equals_its_steps(directions, monkeypatch):
+    # So many rows that weights are copied, on all threads.
+    network = Network("lstm", 1, directions, (70, 70, 60, 60, 31, 1, 0), hidden=33, size=20)
+    rng = np.random.default_rng(SEED)
+    arrays = [rng.uniform(-0.7, 0.7, shape).astype("float32") for shape in network.shapes]
+    results = []
+    for layer in (True, False):
+        if not layer:
+            monkeypatch.setattr(_recurrent, "_has_lstm_layer", lambda *args: False)
+        leaves = [chx.array(a).require_grad() for a in arrays]
+        ys = network.call(chx, *leaves)
+        weights = [chx.array(np.cos(np.arange(y.size, dtype=y.dtype)).reshape(y.shape)) for y in ys]
+        results.append([*ys, *chx.grad(ys, leaves, grad_outputs=weights)])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(chx.to_numpy(got), chx.to_numpy(want), rtol=1e-4, atol=1e-5)
 
 
 def test_a_step_depends_on_those_before_it_only():

@@ -182,6 +182,27 @@ absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> BackwardPass::AddToPart(OpNode* op_node, const Variable& output_grad) {
+  const ArrayNode* const node = op_node->EdgeOf(options_.id)->inputs[0].get();
+  const auto it = op_node->op.part_of_input && node != nullptr ? grads_.find(node) : grads_.end();
+  if (it == grads_.end()) return false;
+  const Variable& whole = it->second;
+  const ArraySpec& given = output_grad.array.spec;
+  const Buffer& buffer = *whole.array.buffer;
+  if (!whole.nodes.empty() || !output_grad.nodes.empty() || !buffer.unique() || buffer.shared() ||
+      !whole.array.spec.is_contiguous() || whole.array.spec.shape != node->spec.shape ||
+      given.shape != op_node->outputs[0].spec.shape || given.dtype != whole.array.spec.dtype) {
+    return false;
+  }
+  const VariableOperand input(&whole);
+  CHX_ASSIGN_OR_RETURN(const Variable part,
+                       Apply1(runtime_, {op_node->op, {&input, 1}, op_node->attrs}, mode_));
+  const VariableOperand operands[] = {VariableOperand(&part), VariableOperand(&output_grad)};
+  ApplyOutputs none;
+  CHX_RETURN_IF_ERROR(Apply(runtime_, {OpNamed("add_"), operands, {}}, mode_, &none));
+  return true;
+}
+
 absl::Status BackwardPass::Propagate(ArrayNode* node, const Variable& grad) {
   CHX_ASSIGN_OR_RETURN(Variable reduced, Reduce(grad, node->spec));
   CHX_RETURN_IF_ERROR(Accumulate(node, reduced));
@@ -212,6 +233,8 @@ absl::Status BackwardPass::Step(const Ref<OpNode>& op_node) {
 }
 
 absl::Status BackwardPass::RunRule(OpNode* op_node, absl::Span<const Variable> output_grads) {
+  CHX_ASSIGN_OR_RETURN(const bool added, AddToPart(op_node, output_grads[0]));
+  if (added) return absl::OkStatus();
   OpNode::Edge* edge = op_node->EdgeOf(options_.id);
   absl::InlinedVector<bool, 3> wanted;
   for (const Ref<ArrayNode>& input : edge->inputs) wanted.push_back(Wants(input.get()));

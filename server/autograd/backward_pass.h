@@ -108,6 +108,9 @@ class BackwardPass {
   absl::StatusOr<Variable> Unary(absl::string_view op, const Variable& x,
                                  absl::Span<const AttrValue> attrs);
   absl::Status Accumulate(ArrayNode* node, const Variable& grad);
+  // Adds the gradient of a part of an array, where that has one which nobody else sees, in place:
+  // with zeros around it, it would take time for the whole array. False: not done.
+  absl::StatusOr<bool> AddToPart(OpNode* op_node, const Variable& output_grad);
   absl::Status Step(const Ref<OpNode>& op_node);
   absl::Status RunRule(OpNode* op_node, absl::Span<const Variable> output_grads);
   absl::Status Call(const Ref<OpNode>& op_node, absl::Span<const Variable> output_grads);

@@ -118,11 +118,11 @@ void RunCommand(const command::GrantAccess& c, CommandContext& context) {
         terms.write = c.write;
         terms.keep = c.keep;
         terms.tenant = std::string(c.tenant);
-        if (c.expires_ms > 0) {
-          terms.expires = absl::Now() + absl::Milliseconds(c.expires_ms);
-        }
         CHX_ASSIGN_OR_RETURN(SharedArray array, Shared(c.handle, context.state, &value->error));
         if (value->error != nullptr) return absl::OkStatus();
+        if (c.expires_ms > 0) {  // from when it is given: the array may have taken a while
+          terms.expires = absl::Now() + absl::Milliseconds(c.expires_ms);
+        }
         CHX_ASSIGN_OR_RETURN(value->data, member.store().capabilities().New(
                                               member.sharer(), std::move(array), terms));
         return absl::OkStatus();

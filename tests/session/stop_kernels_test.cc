@@ -156,6 +156,12 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}, no_weight},
                            {int64_t{-100}, int64_t{2}, 0.0}};
   rows["nll_loss"] = {{{kF, {kMany, 1}}, {kI, many}, no_weight}, {int64_t{-100}, int64_t{2}}};
+  const Input sequences = {kF, {1, kMany, 1}};
+  const Input numbers = {kI, many};
+  rows["ctc_forward"] = {{sequences, {kI, {kMany, 0}}, numbers, numbers}, {int64_t{0}}};
+  rows["ctc_grad"] = {
+      {sequences, {kI, {kMany, 0}}, numbers, numbers, {kF, many}, sequences, {kF, many}},
+      {int64_t{0}}};
   rows["nll_loss_elements"] = {{{kF, {kMany, 1, 1}}, {kI, {kMany, 1}}}, {}};
   rows["softmax_cross_entropy"] = {{{kF, {kMany, 1}}, {kI, many}}, {}};
   rows["softmax_cross_entropy_grad"] = {{{kF, {kMany, 1}}, {kI, many}, {kF, many}}, {}};
@@ -193,6 +199,12 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["pool_scatter"] = {{{kF, image}, {kI, image}},
                           {image_ints, Ints{3}, Ints{1}, Ints{1}, false}};
   rows["average_pool_grad"] = {{{kF, image}}, {image_ints, Ints{3}, Ints{1}, Ints{1}, int64_t{0}}};
+  const Input gates = {kF, {2048, 4 * 1536}}, states = {kF, {2048, 1536}};
+  const Input weights = {kF, {4 * 1536, 1536}}, biases = {kF, {4 * 1536}};
+  rows["lstm_layer_forward"] = {{gates, states, states, weights, biases}, {Ints{2048}, false}};
+  rows["lstm_layer_grad"] = {
+      {gates, states, states, weights, biases, gates, states, states, states, states, states},
+      {Ints{2048}, false}};
   const Input features = {kF, {2048}};
   rows["batch_norm_forward"] = {{{kF, matrix}, features, features}, {2e-5, none}};
   rows["batch_norm_grad"] = {{{kF, matrix}, features, {kF, matrix}}, {2e-5, none}};

@@ -17,6 +17,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterLoss(table);
   RegisterLossElementwise(table);
   RegisterLossReduced(table);
+  RegisterLossSequences(table);
   RegisterManipulation(table);
   RegisterNormalization(table);
   RegisterNormalizationRows(table);
@@ -28,6 +29,7 @@ void RegisterKernels(KernelTable& table) {
   RegisterReduction(table);
   RegisterReductionSoftmax(table);
   RegisterResampling(table);
+  RegisterSequencesLstm(table);
   RegisterSorting(table);
   RegisterSortingTakeAlong(table);
   RegisterSortingTopk(table);

@@ -77,6 +77,17 @@ struct HuberLoops {
   Loop grad;
 };
 
+// Steps of connectionist temporal classification, in logarithms, for n neighbouring places of a
+// path, of one floating type. y overlaps nothing.
+struct CtcLoops {
+  // y = log(exp(a) + exp(b) + exp(c + skip)) + emission.
+  void (*step)(const void* a, const void* b, const void* c, const void* skip, const void* emission,
+               int64_t n, void* y);
+  // y = exp(alpha + beta - emission + loss) * factor.
+  void (*share)(const void* alpha, const void* beta, const void* emission, int64_t n, double loss,
+                double factor, void* y);
+};
+
 struct LayerLoops {
   // By position in the list of server/kernels/smooth_fns.h, then by dtype: floats only.
   Loop smooth[kernels::SmoothFns::kSize][kNumDtypes];
@@ -86,6 +97,7 @@ struct LayerLoops {
   SmoothLossLoops smooth_loss[kNumDtypes];
   HuberLoops huber[kNumDtypes];
   AttentionLoops attention[kNumDtypes];  // float32 and float64
+  CtcLoops ctc[kNumDtypes];              // likewise
 };
 
 }  // namespace chx::server::native

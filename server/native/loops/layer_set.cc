@@ -11,6 +11,7 @@ LayerLoops MakeLayers() {
   FillAttention(&layers);
   FillLossClasses(&layers);
   FillLossElementwise(&layers);
+  FillLossSequences(&layers);
   FillNormalizationRows(&layers);
   return layers;
 }

@@ -27,6 +27,7 @@ void FillActivation(LayerLoops* layers);
 void FillAttention(LayerLoops* layers);
 void FillLossClasses(LayerLoops* layers);
 void FillLossElementwise(LayerLoops* layers);
+void FillLossSequences(LayerLoops* layers);
 void FillNormalizationRows(LayerLoops* layers);
 
 }  // namespace chx::server::native::CHX_ISA

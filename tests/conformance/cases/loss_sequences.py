@@ -54,3 +54,70 @@ for name, (steps, targets, lengths, blank) in CASES.items():
             domain=lambda rng, shape: log_softmax(rng.normal(size=shape), 2),
             name=f"ctc_loss-{name}-{reduction}",
         )
+
+
+def probability(x, t, steps, length):
+    """Of the targets: forward variables, as probabilities."""
+    labels = [0, *itertools.chain.from_iterable((k, 0) for k in t[:length])]
+    alpha = [1.0, *[0.0] * (len(labels) - 1)]
+    for step in range(steps):
+        before, alpha = alpha, []
+        for s, label in enumerate(labels):
+            into = before[s] + (before[s - 1] if s > 0 and (step > 0 or s == 1) else 0)
+            if step > 0 and s > 1 and label not in (0, labels[s - 2]):
+                into += before[s - 2]
+            alpha.append(into * np.exp(x[step, label]))
+    return sum(alpha[-2:])
+
+
+# More places than the kernel computes at once.
+LONG = [np.array([[1, 2, 2, 3, 1, 2, 3, 3, 1], [3, 1, 3, 1, 2, 0, 0, 0, 0]]), [14, 11], [9, 5]]
+
+
+def long_loss(x):
+    return np.array([-np.log(probability(x[:, n], *(a[n] for a in LONG))) for n in range(2)])
+
+
+def chx_long_loss(chx, x):
+    targets, steps, lengths = (chx.array(np.asarray(a, "int32")) for a in LONG)
+    return chx.ctc_loss(x, targets, steps, lengths, 0, "none")
+
+
+def chx_long_grad(chx, gy, x):
+    x = x.as_grad_stopped().require_grad()
+    return chx.grad([chx_long_loss(chx, x)], [x], grad_outputs=[gy])
+
+
+def long_grad(gy, x):
+    """By imaginary steps."""
+    at = x.astype("complex128")
+    gradient = np.empty(x.shape)
+    for i in np.ndindex(x.shape):
+        at[i] += 1e-30j
+        gradient[i] = (long_loss(at).imag * gy).sum() / 1e-30
+        at[i] = x[i]
+    return gradient.astype(x.dtype)
+
+
+def log_probs(rng, shape):
+    return log_softmax(rng.normal(size=shape), 2)
+
+
+row(
+    "ctc_forward",
+    chx_long_loss,
+    lambda x: long_loss(x.astype("float64")).astype(x.dtype),
+    [(14, 2, 4)],
+    dtypes=[FLOATS],
+    domain=log_probs,
+    name="ctc_forward-long",
+)
+row(
+    "ctc_grad",
+    chx_long_grad,
+    long_grad,
+    [(2,), (14, 2, 4)],
+    dtypes=[("float32", "float64")] * 2,
+    domain=[(-1, 1), log_probs],
+    name="ctc_grad-long",
+)

@@ -1,4 +1,4 @@
-"""rnn and its gradient, against NumPy: each sequence for itself, cell by cell. The gradient's
+"""rnn, lstm_layer and their gradients, against NumPy: each sequence for itself, cell by cell. The gradient's
 reference are imaginary steps, which are exact but for rounding."""
 
 import dataclasses
@@ -76,22 +76,26 @@ class Network:
             x = y
         return [x, hy, cy][: 1 + self.states]
 
-    def chx_grad(self, chx, *arrays):
-        inputs = [a.as_grad_stopped().require_grad() for a in arrays[: len(self.shapes)]]
-        return chx.grad(self.call(chx, *inputs), inputs, grad_outputs=arrays[len(self.shapes) :])
 
-    def grad(self, *arrays):
-        inputs = [a.astype("complex128") for a in arrays[: len(self.shapes)]]
-        gradients = []
-        for array, given in zip(inputs, arrays, strict=False):
-            gradient = np.empty(array.shape)
-            for i in np.ndindex(array.shape):
-                array[i] += 1e-30j
-                terms = zip(self.forward(*inputs), arrays[len(self.shapes) :], strict=True)
-                gradient[i] = sum((y.imag * gy).sum() for y, gy in terms) / 1e-30
-                array[i] = given[i]
-            gradients.append(gradient.astype(given.dtype))
-        return gradients
+def gradients_of(chx, network, arrays):
+    count = len(network.shapes)
+    inputs = [a.as_grad_stopped().require_grad() for a in arrays[:count]]
+    return chx.grad(network.call(chx, *inputs), inputs, grad_outputs=arrays[count:])
+
+
+def imaginary_steps(network, arrays):
+    count = len(network.shapes)
+    inputs = [a.astype("complex128") for a in arrays[:count]]
+    gradients = []
+    for array, given in zip(inputs, arrays, strict=False):
+        gradient = np.empty(array.shape)
+        for i in np.ndindex(array.shape):
+            array[i] += 1e-30j
+            terms = zip(network.forward(*inputs), arrays[count:], strict=True)
+            gradient[i] = sum((y.imag * gy).sum() for y, gy in terms) / 1e-30
+            array[i] = given[i]
+        gradients.append(gradient.astype(given.dtype))
+    return gradients
 
 
 def away_from_zero(rng, shape):
@@ -136,9 +140,79 @@ for mode in GATES:
         )
         row(
             "rnn_grad",
-            network.chx_grad,
-            network.grad,
+            lambda chx, *a, network=network: gradients_of(chx, network, a),
+            lambda *a, network=network: imaginary_steps(network, a),
             [*network.shapes, *network.results],
             domain=[*(domain if isinstance(domain, list) else [domain] * count), *given],
             name=f"rnn_grad-{name}",
         )
+
+
+@dataclasses.dataclass
+class LstmLayer:
+    """from_x, hx, cx, weights and biases for h."""
+
+    rows: tuple[int, ...]
+    batch: int
+    backwards: bool
+    hidden: int = 2
+
+    def __post_init__(self):
+        gates = 4 * self.hidden
+        state = (self.batch, self.hidden)
+        self.shapes = [(sum(self.rows), gates), state, state, (gates, self.hidden), (gates,)]
+        self.results = [(sum(self.rows), self.hidden), state, state]
+
+    def call(self, chx, *arrays):
+        return chx.lstm_layer(*arrays, self.rows, self.backwards)
+
+    def forward(self, from_x, hx, cx, weights, biases):
+        y, hy, cy = np.zeros((len(from_x), self.hidden), from_x.dtype), hx.copy(), cx.copy()
+        starts = np.cumsum([0, *self.rows])
+        for n in range(self.batch):
+            steps = [t for t, rows in enumerate(self.rows) if n < rows]
+            for t in steps[::-1] if self.backwards else steps:
+                gates = from_x[starts[t] + n] + weights @ hy[n] + biases
+                i, f, a, o = gates.reshape(4, self.hidden)
+                cy[n] = sigmoid(f) * cy[n] + sigmoid(i) * np.tanh(a)
+                hy[n] = y[starts[t] + n] = sigmoid(o) * np.tanh(cy[n])
+        return [y, hy, cy]
+
+
+for backwards in (False, True):
+    for rows, batch in (((2, 2), 2), ((3, 1, 1), 3), ((2, 1, 0), 3), ((0,), 2)):
+        layer = LstmLayer(rows, batch, backwards)
+        name = f"{'.'.join(map(str, rows))}{'-backwards' * backwards}"
+        row(
+            "lstm_layer",
+            layer.call,
+            lambda *a, layer=layer: [
+                y.astype(a[0].dtype) for y in layer.forward(*(x.astype("float64") for x in a))
+            ],
+            layer.shapes,
+            grad=range(5),
+            double=sum(rows) < 5,
+            domain=(-0.8, 0.8),
+            name=f"lstm_layer-{name}",
+        )
+        row(
+            "lstm_layer_grad",
+            lambda chx, *a, layer=layer: gradients_of(chx, layer, a),
+            lambda *a, layer=layer: imaginary_steps(layer, a),
+            [*layer.shapes, *layer.results],
+            domain=[*[(-0.8, 0.8)] * 5, *[(-1, 1)] * 3],
+            name=f"lstm_layer_grad-{name}",
+        )
+
+# So many rows that the kernel copies weights.
+layer = LstmLayer((130, 130, 7), 130, False, 5)
+row(
+    "lstm_layer_forward",
+    layer.call,
+    lambda *a, layer=layer: [
+        y.astype(a[0].dtype) for y in layer.forward(*(x.astype("float64") for x in a))
+    ],
+    layer.shapes,
+    domain=(-0.8, 0.8),
+    name="lstm_layer_forward-large",
+)
