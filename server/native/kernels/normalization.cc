@@ -134,62 +134,11 @@ absl::Status Visit(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   return absl::OkStatus();
 }
 
-template <typename T>
-T* OutOf(const KernelArgs& args, int i, const T*) {
-  return reinterpret_cast<T*>(args.out(i).data);
-}
-
-// Channels of short rows are copied into one dense row: a call for each row, four times, would take
-// longer than its elements.
-constexpr int64_t kShortRow = 128;
-constexpr int64_t kGathered = 4096;  // elements of such a channel, at most
-
-bool HasShortRows(const NormLayout& layout) {
-  return layout.inner > 1 && layout.inner < kShortRow && layout.outer > 1 &&
-         layout.count() <= kGathered;
-}
-
-// One channel of x and, if there is one, of a gradient; its result goes back with Finish.
-template <typename T>
-class GatheredChannel {
- public:
-  GatheredChannel(const NormLayout& layout, int64_t channel) : layout_(layout), channel_(channel) {
-    dense_.inner = layout.outer * layout.inner;
-  }
-
-  const NormLayout& dense() const { return dense_; }
-  const T* Gather(const T* x, int slot) {
-    ForRows([&](int64_t at, int64_t to) { std::copy_n(x + at, layout_.inner, rows_[slot] + to); });
-    return rows_[slot];
-  }
-  T* result() { return result_; }
-  void Finish(T* y) {
-    ForRows([&](int64_t at, int64_t from) { std::copy_n(result_ + from, layout_.inner, y + at); });
-  }
-
- private:
-  template <typename Fn>
-  void ForRows(Fn&& run) const {
-    for (int64_t o = 0; o < layout_.outer; ++o) {
-      run((o * layout_.channels + channel_) * layout_.inner, o * layout_.inner);
-    }
-  }
-
-  const NormLayout& layout_;
-  const int64_t channel_;
-  NormLayout dense_;
-  T rows_[2][kGathered];
-  T result_[kGathered];
-};
-
-// Calls run(channels, x, gy, result, first) for all channels, on all threads; gy: input `gy_at`,
-// which is x where there is none. The result is output 0.
+// Calls run(channels, inputs, first, n) for all channels, on all threads.
 template <typename Fn>
-absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, int gy_at, Fn&& run) {
+absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, Fn&& run) {
   return Visit(args, axis, [&](auto tag, const NormLayout& layout, const auto* in) {
     using T = typename decltype(tag)::Type;
-    T* const out = OutOf(args, 0, in[0]);
-    const bool gathers = HasShortRows(layout);
     const int64_t step = layout.inner == 1 ? kChannelsAtOnce : 1;
     const int64_t tasks = (layout.channels + step - 1) / step;
     const double work = 1 + layout.count() * static_cast<double>(step);
@@ -198,46 +147,38 @@ absl::Status ForChannels(const KernelArgs& args, const AttrValue& axis, int gy_a
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task * step;
         const int64_t n = std::min(step, layout.channels - first);
-        if (!gathers) {
-          run(Channels<T>(layout, first, n), in, in[0], in[gy_at], out, first, n);
-          continue;
-        }
-        if (StopRequested()) return;
-        GatheredChannel<T> channel(layout, first);
-        const T* const x = channel.Gather(in[0], 0);
-        const T* const gy = gy_at == 0 ? x : channel.Gather(in[gy_at], 1);
-        run(Channels<T>(channel.dense(), 0, 1), in, x, gy, channel.result(), first, n);
-        channel.Finish(out);
+        run(Channels<T>(layout, first, n), in, first, n);
       }
     });
   });
 }
 
+template <typename T>
+T* OutOf(const KernelArgs& args, int i, const T*) {
+  return reinterpret_cast<T*>(args.out(i).data);
+}
+
 // x, gamma, beta; eps, axis.
 absl::Status RunForward(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
-  return ForChannels(
-      args, args.attrs[1], 0,
-      [&](auto channels, auto in, auto x, auto /*gy*/, auto y, int64_t first, int64_t n) {
-        double variance[kChannelsAtOnce];
-        channels.Moments(x, variance);
-        channels.Apply(x, variance, eps, in[1] + first, in[2] + first, y);
-        std::copy_n(channels.mean(), n, OutOf(args, 1, in[0]) + first);
-        std::copy_n(variance, n, OutOf(args, 2, in[0]) + first);
-      });
+  return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
+    double variance[kChannelsAtOnce];
+    channels.Moments(in[0], variance);
+    channels.Apply(in[0], variance, eps, in[1] + first, in[2] + first, OutOf(args, 0, in[0]));
+    std::copy_n(channels.mean(), n, OutOf(args, 1, in[0]) + first);
+    std::copy_n(variance, n, OutOf(args, 2, in[0]) + first);
+  });
 }
 
 // x, gamma, gy; eps, axis.
 absl::Status RunNormGrad(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
-  return ForChannels(
-      args, args.attrs[1], 2,
-      [&](auto channels, auto in, auto x, auto gy, auto gx, int64_t first, int64_t /*n*/) {
-        double variance[kChannelsAtOnce];
-        channels.Moments(x, variance);
-        channels.Gradient(x, gy, variance, eps, in[1] + first, gx, OutOf(args, 1, in[0]) + first,
-                          OutOf(args, 2, in[0]) + first);
-      });
+  return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
+    double variance[kChannelsAtOnce];
+    channels.Moments(in[0], variance);
+    channels.Gradient(in[0], in[2], variance, eps, in[1] + first, OutOf(args, 0, in[0]),
+                      OutOf(args, 1, in[0]) + first, OutOf(args, 2, in[0]) + first);
+  });
 }
 
 // x, gamma, beta, mean, var; eps, axis. There are no sums: rows are visited in memory order.
