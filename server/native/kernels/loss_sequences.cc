@@ -186,18 +186,26 @@ class CtcPath {
   T* shares_;
 };
 
+constexpr int64_t kMostCtcTasks = 64;  // with memory of their own
+
 // Calls run(n, path of sequence n) for all sequences.
 template <typename T, typename Fn>
 absl::Status ForSequences(const KernelArgs& args, const CtcSequences& s, Fn&& run) {
+  const int64_t tasks = std::min(s.batch(), kMostCtcTasks);
   const int64_t bytes = CtcPath<T>::Bytes(s);
-  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(s.batch() * bytes + 1));
-  const int64_t work = 16 * s.steps() * s.row();  // of exp and log, in cheap elements
-  const int64_t grain = std::max<int64_t>(1, kGrain / work);
-  PoolOf(args).ParallelFor(s.batch(), grain, [&](int64_t begin, int64_t end) {
+  CHX_ASSIGN_OR_RETURN(void* const memory, args.scratch.Allocate(tasks * bytes + 1));
+  // An element takes some exponentials and a logarithm.
+  const int64_t work = 16 * s.steps() * s.row() * (s.batch() / std::max<int64_t>(1, tasks));
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
+  PoolOf(args).ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
     StopWatch watch;
-    for (int64_t n = begin; n < end && !watch.After(s.row()); ++n) {
-      CtcPath<T> path(s, n, static_cast<char*>(memory) + n * bytes);
-      run(n, path);
+    for (int64_t task = begin; task < end; ++task) {
+      char* const rows = static_cast<char*>(memory) + task * bytes;
+      const int64_t last = s.batch() * (task + 1) / tasks;
+      for (int64_t n = s.batch() * task / tasks; n < last && !watch.After(s.row()); ++n) {
+        CtcPath<T> path(s, n, rows);
+        run(n, path);
+      }
     }
   });
   return absl::OkStatus();

@@ -67,6 +67,8 @@ class LstmKernel {
     CHX_ASSIGN_OR_RETURN(
         network_, MakeRnnNetwork(args_.op.name, args_.in(0).shape, {1, hx[0], hx[1]}, attrs));
     hidden_ = network_.hidden;
+    if (std::max(network_.total_rows(), 4 * hidden_) > INT32_MAX)
+      return absl::UnimplementedError("");
     for (const KernelTensor& in : args_.inputs) {
       CHX_ASSIGN_OR_RETURN(KernelTensor dense, Contiguous(args_, in, dtype_));
       inputs_.push_back(std::move(dense));
