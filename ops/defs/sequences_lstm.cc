@@ -133,6 +133,7 @@ void LstmGradCompose(ComposeContext& c) {
 // gates, hs and cs, which are there for the gradient, count as constant.
 void LstmForwardGradient(GradContext& g) {
   std::vector<Value> arrays;
+  arrays.reserve(11);
   for (int i = 0; i < 5; ++i) arrays.push_back(g.input(i));
   for (int i = 3; i < 6; ++i) arrays.push_back(g.output(i));
   for (int i = 0; i < 3; ++i) {
