@@ -74,4 +74,14 @@ absl::StatusOr<RnnNetwork> MakeRnnNetwork(absl::string_view op, const Shape& x, 
   return network;
 }
 
+absl::StatusOr<RnnNetwork> MakeLstmLayer(absl::string_view op, const Shape& from_x, const Shape& hx,
+                                         const AttrValue& rows) {
+  if (hx.size() != 2) {
+    return DimensionError("[", op, "] expects states (N, C), got ", hx.ToString());
+  }
+  const AttrValue attrs[] = {rows, AttrValue(int64_t{1}), AttrValue(int64_t{1}),
+                             AttrValue(static_cast<int64_t>(RnnMode::kLstm))};
+  return MakeRnnNetwork(op, from_x, {1, hx[0], hx[1]}, attrs);
+}
+
 }  // namespace chx

@@ -63,6 +63,11 @@ struct RnnNetwork {
 absl::StatusOr<RnnNetwork> MakeRnnNetwork(absl::string_view op, const Shape& x, const Shape& hx,
                                           absl::Span<const AttrValue> attrs);
 
+// Of `lstm_layer`: one layer and direction, from the shapes of what x gives for the gates (rows of
+// all steps, 4 * hidden) and of the states (batch, hidden).
+absl::StatusOr<RnnNetwork> MakeLstmLayer(absl::string_view op, const Shape& from_x, const Shape& hx,
+                                         const AttrValue& rows);
+
 // Calls with more steps than this, or more cells in all parts and steps, are refused: the work of a
 // call must be in proportion to its size on the wire. The first is also how many parts `split`
 // makes.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/ctc.h"
 #include "ops/defs/common/loss_reduction.h"
 #include "ops/defs/register_groups.h"
 #include "ops/inference_rules.h"
@@ -11,10 +12,8 @@
 namespace chx {
 namespace {
 
-// The logarithm of a probability of zero. Finite: differences of infinities are NaN. A multiple of
-// it for each step is in the range of float32.
-constexpr double kNever = -1e30;
-constexpr double kImpossible = 1e29;  // a loss above this is one of no path
+using ctc::kImpossible;
+using ctc::kNever;
 
 // log_probs, targets, input_lengths, target_lengths; blank.
 absl::Status CheckCtcArrays(const InferContext& c) {
@@ -245,17 +244,17 @@ class Ctc {
 };
 
 void CtcForwardCompose(ComposeContext& c) {
-  Ctc ctc(c);
-  ctc.Run();
-  c.SetOutput(0, ctc.losses());
-  c.SetOutput(1, ctc.Alpha());
+  Ctc run(c);
+  run.Run();
+  c.SetOutput(0, run.losses());
+  c.SetOutput(1, run.Alpha());
 }
 
 // Does not use losses and alpha, which lets these gradients be differentiated too.
 void CtcGradCompose(ComposeContext& c) {
-  Ctc ctc(c);
-  ctc.Run();
-  c.SetOutput(0, Cast(ctc.Gradient(c.input(6)), c.input(0).dtype()));
+  Ctc run(c);
+  run.Run();
+  c.SetOutput(0, Cast(run.Gradient(c.input(6)), c.input(0).dtype()));
 }
 
 // alpha, which is there for the gradient, counts as constant.

@@ -13,17 +13,6 @@ using sequences::Join;
 using sequences::Part;
 using sequences::StepGrads;
 
-// from_x, hx, cx, weights, biases; rows, backwards.
-absl::StatusOr<RnnNetwork> NetworkOf(absl::string_view op, const Shape& from_x, const Shape& hx,
-                                     const AttrValue& rows) {
-  if (hx.size() != 2) {
-    return DimensionError("[", op, "] expects states (N, C), got ", hx.ToString());
-  }
-  const AttrValue attrs[] = {rows, AttrValue(int64_t{1}), AttrValue(int64_t{1}),
-                             AttrValue(int64_t{0})};
-  return MakeRnnNetwork(op, from_x, {1, hx[0], hx[1]}, attrs);
-}
-
 absl::Status CheckLstmInput(const InferContext& c, int i, const Shape& shape) {
   if (c.input(i).shape == shape && c.input(i).dtype == c.input(0).dtype) return absl::OkStatus();
   return DimensionError("[", c.name(), "] expects '", c.op().inputs[i].name, "' of ",
@@ -31,12 +20,13 @@ absl::Status CheckLstmInput(const InferContext& c, int i, const Shape& shape) {
                         c.input(i).ToString());
 }
 
+// from_x, hx, cx, weights, biases; rows, backwards.
 absl::StatusOr<RnnNetwork> CheckLstm(const InferContext& c) {
   if (!IsFloat(c.input(0).dtype)) {
     return DtypeError("[", c.name(), "] expects floats, got ", DtypeName(c.input(0).dtype));
   }
   CHX_ASSIGN_OR_RETURN(const RnnNetwork network,
-                       NetworkOf(c.name(), c.input(0).shape, c.input(1).shape, c.attr(0)));
+                       MakeLstmLayer(c.name(), c.input(0).shape, c.input(1).shape, c.attr(0)));
   const int64_t hidden = network.hidden;
   const Shape state = {network.batch, hidden};
   CHX_RETURN_IF_ERROR(CheckLstmInput(c, 0, {network.total_rows(), 4 * hidden}));
@@ -84,7 +74,7 @@ struct LstmRun {
 };
 
 LstmRun RunLstmSteps(ComposeContext& c) {
-  LstmRun run{NetworkOf(c.op().name, c.input(0).shape(), c.input(1).shape(), c.attr(0))
+  LstmRun run{MakeLstmLayer(c.op().name, c.input(0).shape(), c.input(1).shape(), c.attr(0))
                   .value_or(RnnNetwork()),
               c.attr(1).AsBool(),
               {}};

@@ -183,8 +183,9 @@ absl::Status BackwardPass::Accumulate(ArrayNode* node, const Variable& grad) {
 }
 
 absl::StatusOr<bool> BackwardPass::AddToPart(OpNode* op_node, const Variable& output_grad) {
+  if (!op_node->op.part_of_input) return false;
   const ArrayNode* const node = op_node->EdgeOf(options_.id)->inputs[0].get();
-  const auto it = op_node->op.part_of_input && node != nullptr ? grads_.find(node) : grads_.end();
+  const auto it = node == nullptr ? grads_.end() : grads_.find(node);
   if (it == grads_.end()) return false;
   const Variable& whole = it->second;
   const ArraySpec& given = output_grad.array.spec;

@@ -42,10 +42,6 @@ struct Matrices {
   }
 };
 
-Matrix Transposed(const Matrix& m) {
-  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
-}
-
 absl::StatusOr<Matrices> DenseRows(const KernelArgs& args, const KernelTensor& in) {
   const int64_t item = ItemSize(in.dtype);
   const int64_t stride = in.strides[in.ndim() - 2];

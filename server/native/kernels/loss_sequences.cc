@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/ctc.h"
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/native/kernels/register_kernels.h"
@@ -16,9 +17,8 @@
 namespace chx::server::native {
 namespace {
 
-// As in the composition.
-constexpr double kNever = -1e30;
-constexpr double kImpossible = 1e29;
+using ctc::kImpossible;
+using ctc::kNever;
 
 // Rows are computed to a multiple of this, and have places that are never reached around them.
 constexpr int64_t kPlaces = 16;

@@ -34,10 +34,6 @@ struct LstmRows {
   }
 };
 
-Matrix TransposeOf(const Matrix& m) {
-  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
-}
-
 template <typename T>
 class LstmKernel {
  public:
@@ -61,11 +57,8 @@ class LstmKernel {
 
   // All inputs dense, and a row of zeros.
   absl::Status Prepare() {
-    const Shape& hx = args_.in(1).shape;
-    const AttrValue attrs[] = {args_.attrs[0], AttrValue(int64_t{1}), AttrValue(int64_t{1}),
-                               AttrValue(int64_t{0})};
-    CHX_ASSIGN_OR_RETURN(
-        network_, MakeRnnNetwork(args_.op.name, args_.in(0).shape, {1, hx[0], hx[1]}, attrs));
+    CHX_ASSIGN_OR_RETURN(network_, MakeLstmLayer(args_.op.name, args_.in(0).shape,
+                                                 args_.in(1).shape, args_.attrs[0]));
     hidden_ = network_.hidden;
     if (std::max(network_.total_rows(), 4 * hidden_) > INT32_MAX)
       return absl::UnimplementedError("");
@@ -138,7 +131,7 @@ class LstmKernel {
     const LstmRows<T> gates = Out(3, 4 * hidden_), hs = Out(4, hidden_), cs = Out(5, hidden_);
     const LstmRows<T> from_x = In(0, 4 * hidden_);
     CHX_ASSIGN_OR_RETURN(const Matrix weights,
-                         StepWeights(TransposeOf(In(3, hidden_).Part(0, 4 * hidden_))));
+                         StepWeights(Transposed(In(3, hidden_).Part(0, 4 * hidden_))));
     const T* const biases = In(4, 1).data;
     const int64_t grain = std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, hidden_));
     pool_.ParallelFor(network_.total_rows(), grain, [&](int64_t begin, int64_t end) {
@@ -188,7 +181,7 @@ class LstmKernel {
       Product(gfrom_x.Part(network_.offsets[step], rows), weights, /*accumulate=*/false, gh.At(0));
     }
     const Matrix all = gfrom_x.Part(0, network_.total_rows());
-    Product(TransposeOf(all), hs.Part(0, network_.total_rows()), /*accumulate=*/false,
+    Product(Transposed(all), hs.Part(0, network_.total_rows()), /*accumulate=*/false,
             Out(3, hidden_).data);
     SumRows(gfrom_x, Out(4, 1).data);
     return absl::OkStatus();

@@ -30,10 +30,6 @@ void CblasGemv(CBLAS_TRANSPOSE trans, int m, int n, const double* a, int lda, co
   cblas_dgemv(CblasRowMajor, trans, m, n, 1.0, a, lda, x, incx, beta, y, incy);
 }
 
-Matrix Transposed(const Matrix& matrix) {
-  return {matrix.data, matrix.columns, matrix.rows, matrix.column_stride, matrix.row_stride};
-}
-
 // Whether rows are dense and do not overlap. The stride of a dimension of length 1 does not count.
 bool HasDenseRows(const Matrix& matrix, int64_t item_size) {
   return (matrix.columns == 1 || matrix.column_stride == item_size) &&

@@ -18,6 +18,10 @@ struct Matrix {
   int64_t column_stride;
 };
 
+inline Matrix Transposed(const Matrix& m) {
+  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
+}
+
 // Whether OpenBLAS can read the matrix as it is: rows or columns dense, without overlap.
 bool IsBlasReady(const Matrix& matrix, int64_t item_size);
 

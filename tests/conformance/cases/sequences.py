@@ -83,6 +83,24 @@ def gradients_of(chx, network, arrays):
     return chx.grad(network.call(chx, *inputs), inputs, grad_outputs=arrays[count:])
 
 
+def in_float64(network):
+    return lambda *a: [
+        y.astype(a[0].dtype) for y in network.forward(*(x.astype("float64") for x in a))
+    ]
+
+
+def grad_row(op, network, domain, name):
+    """From the network's arrays and the gradients of its results."""
+    row(
+        op,
+        lambda chx, *a: gradients_of(chx, network, a),
+        lambda *a: imaginary_steps(network, a),
+        [*network.shapes, *network.results],
+        domain=[*domain, *[(-1, 1)] * len(network.results)],
+        name=name,
+    )
+
+
 def imaginary_steps(network, arrays):
     count = len(network.shapes)
     inputs = [a.astype("complex128") for a in arrays[:count]]
@@ -120,7 +138,6 @@ for mode in GATES:
         network = Network(mode, layers, directions, rows, batch)
         name = f"{mode}-{layers}-{directions}-{'.'.join(map(str, rows))}"
         domain = domains(network)
-        given = [(-1, 1)] * len(network.results)
         count = len(network.shapes)
         wanted = range(count)
         if layers * directions > 1:
@@ -129,23 +146,15 @@ for mode in GATES:
         row(
             "rnn",
             network.call,
-            lambda *a, network=network: [
-                y.astype(a[0].dtype) for y in network.forward(*(x.astype("float64") for x in a))
-            ],
+            in_float64(network),
             network.shapes,
             grad=wanted,
             double=sum(rows) < 6,
             domain=domain,
             name=f"rnn-{name}",
         )
-        row(
-            "rnn_grad",
-            lambda chx, *a, network=network: gradients_of(chx, network, a),
-            lambda *a, network=network: imaginary_steps(network, a),
-            [*network.shapes, *network.results],
-            domain=[*(domain if isinstance(domain, list) else [domain] * count), *given],
-            name=f"rnn_grad-{name}",
-        )
+        every = domain if isinstance(domain, list) else [domain] * count
+        grad_row("rnn_grad", network, every, f"rnn_grad-{name}")
 
 
 @dataclasses.dataclass
@@ -186,32 +195,21 @@ for backwards in (False, True):
         row(
             "lstm_layer",
             layer.call,
-            lambda *a, layer=layer: [
-                y.astype(a[0].dtype) for y in layer.forward(*(x.astype("float64") for x in a))
-            ],
+            in_float64(layer),
             layer.shapes,
             grad=range(5),
             double=sum(rows) < 5,
             domain=(-0.8, 0.8),
             name=f"lstm_layer-{name}",
         )
-        row(
-            "lstm_layer_grad",
-            lambda chx, *a, layer=layer: gradients_of(chx, layer, a),
-            lambda *a, layer=layer: imaginary_steps(layer, a),
-            [*layer.shapes, *layer.results],
-            domain=[*[(-0.8, 0.8)] * 5, *[(-1, 1)] * 3],
-            name=f"lstm_layer_grad-{name}",
-        )
+        grad_row("lstm_layer_grad", layer, [(-0.8, 0.8)] * 5, f"lstm_layer_grad-{name}")
 
 # So many rows that the kernel copies weights.
 layer = LstmLayer((130, 130, 7), 130, False, 5)
 row(
     "lstm_layer_forward",
     layer.call,
-    lambda *a, layer=layer: [
-        y.astype(a[0].dtype) for y in layer.forward(*(x.astype("float64") for x in a))
-    ],
+    in_float64(layer),
     layer.shapes,
     domain=(-0.8, 0.8),
     name="lstm_layer_forward-large",
