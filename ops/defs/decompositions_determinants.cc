@@ -36,6 +36,19 @@ Value BySingularValues(GradContext& g, Value a, Value gc) {
   return MatMul(MatMul(u, changed), vh) * OfMatrices(sign);
 }
 
+// By singular values: of a matrix whose rank is less by two, the determinant and the cofactors are
+// rounding errors, which say nothing.
+Value IsNearToSingular(GradContext& g, Value a, Value harmless) {
+  const double nearness = a.dtype() == Dtype::kFloat64 ? 1e-4 : 1e-2;
+  const Value finite =
+      g.Apply("all", {g.Apply("isfinite", {a})}, {{"axis", AttrValue(Ints{-1, -2})}});
+  const Value s = g.Apply("svd", {Where(OfMatrices(finite), a, harmless)}, {{"compute_uv", false}});
+  const auto extremum = [&](const char* op) {
+    return g.Apply(op, {s}, {{"axis", AttrValue(Ints{-1})}});
+  };
+  return g.Apply("less_equal", {extremum("amin"), extremum("amax") * nearness});
+}
+
 }  // namespace
 
 void DetGradient(GradContext& g) {
@@ -52,16 +65,14 @@ void CofactorsGradient(GradContext& g) {
   const Value gc = Wide(g.output_grad(0));
   const int64_t n = a.shape().back();
   const Value det = g.Apply("det", {a});
-  const double nearness = a.dtype() == Dtype::kFloat64 ? 1e-4 : 1e-2;
-  const Value sizes = g.Apply("sqrt", {Sum(a * a, {-1, -2}) * Sum(c * c, {-1, -2})});
-  const Value singular = g.Apply("less_equal", {g.Apply("abs", {det}), sizes * nearness});
+  // The other matrices, and those that are not finite, are replaced: their gradients would be NaN.
+  const Value numbers = g.Apply("arange", {}, {{"start", Scalar(1)}, {"stop", Scalar(n + 1)}});
+  const Value harmless = Eye(g, n, a.dtype()) * Cast(numbers, a.dtype());
+  const Value singular = IsNearToSingular(g, a, harmless);
   const Value of_matrix = OfMatrices(singular);
   const Value along = c * OfMatrices(Sum(gc * c, {-1, -2}));
   const Value regular =
       (along - MatMul(MatMul(c, T(gc)), c)) / OfMatrices(Where(singular, 1.0, det));
-  // The other matrices, and those that are not finite, are replaced: their gradients would be NaN.
-  const Value numbers = g.Apply("arange", {}, {{"start", Scalar(1)}, {"stop", Scalar(n + 1)}});
-  const Value harmless = Eye(g, n, a.dtype()) * Cast(numbers, a.dtype());
   const Value special = BySingularValues(g, Where(of_matrix, a, harmless), gc);
   g.SetInputGrad(0, Where(of_matrix, special, regular));
 }

@@ -74,6 +74,15 @@ for shape in ((3, 3), (4, 4)):
             # Third derivatives of determinants need singular values that differ.
             double=name in ("-regular", "-orthogonal", "-rank-1"),
         )
+# Rounding errors are all that there is of their determinants and cofactors: zero in some of them.
+one(
+    "det",
+    (64, 3, 3),
+    lambda chx, a: chx.linalg.det(a),
+    np.linalg.det,
+    "-rank-2-of-many",
+    domain=of_rank(2),
+)
 for shape in ((1, 1), (2, 2)):
     for name in ("-regular", "-zeros"):
         one(
