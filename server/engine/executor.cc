@@ -321,6 +321,7 @@ absl::Status Executor::CallKernel(const OpDef& op, const KernelCall& call, int64
 }
 
 absl::Status Executor::Repeat(const PreparedKernel& call, absl::Span<char> scratch) {
+  if (call.op->kind == OpKind::kCollective) return RepeatCollective(call);
   CHX_RETURN_IF_ERROR(CheckNotStopped(call.op->name));
   scratch_room_ = scratch;
   const absl::Status status =

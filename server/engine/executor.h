@@ -72,9 +72,12 @@ class Executor : private ScratchAllocator {
   absl::Status Keep(const Array& array) { return Use(array); }
   // Moves an upload that the client could still write to, unless it has to stay.
   absl::Status Unshare(const Array& array);
-  // Calls a kernel once more, with the tensors as they are now. All its memory must have been kept.
+  // Calls a kernel once more, or meets the other ranks for a collective, with the tensors as they
+  // are now. All its memory must have been kept.
   // Its scratch memory lies in `scratch`, which is aligned as arrays are, as far as that has room.
   absl::Status Repeat(const PreparedKernel& call, absl::Span<char> scratch = {});
+  // For a collective that will not be repeated, for that reason: the other ranks learn it.
+  void MeetWithout(const PreparedKernel& call, const absl::Status& failed);
   // Calls run(stream, begin, end) for parts of [0, n), as Stream::RunBlocks does, as one kernel:
   // all of a run of blockwise kernels, of which `first` is the first.
   absl::Status RepeatBlocks(const PreparedKernel& first, int64_t n, int64_t grain,
@@ -236,6 +239,9 @@ class Executor : private ScratchAllocator {
                                  RunOutputs* inputs, RunOutputs* outputs);
   absl::Status RunCollective(const ArrayCall& call, const InferResult& inferred,
                              RunOutputs* outputs);
+  absl::Status RepeatCollective(const PreparedKernel& call);
+  // The arrays are in the host's memory.
+  absl::Status MeetRanks(const CollectiveCall& rank, DeviceId host);
   // All elements, from memory to memory. False: there is no such way between their devices.
   absl::StatusOr<bool> CopyAcross(absl::string_view op, const Array& from, const Array& to);
   absl::StatusOr<Array> Cast(const Array& array, Dtype dtype);

@@ -21,6 +21,12 @@ KernelTensor HostTensorOf(const Array& array) {
   return tensor;
 }
 
+absl::InlinedVector<KernelTensor, 2> HostTensorsOf(const RunOutputs& arrays) {
+  absl::InlinedVector<KernelTensor, 2> tensors;
+  for (const Array& array : arrays) tensors.push_back(HostTensorOf(array));
+  return tensors;
+}
+
 absl::Status NoGroupsError(absl::string_view op) {
   return MakeError(ErrorKind::kContext, absl::StrCat("[", op, "] expects a process group, ",
                                                      "got a session that can be in none"));
@@ -102,27 +108,13 @@ absl::Status Executor::PrepareCollective(const ArrayCall& call, const InferResul
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& inferred,
-                                     RunOutputs* outputs) {
-  const OpDef& op = call.op;
+absl::Status Executor::MeetRanks(const CollectiveCall& rank, DeviceId host) {
+  const OpDef& op = rank.op;
   if (collectives_ == nullptr) return NoGroupsError(op.name);
   if (held_ != nullptr) {
     return ChainerxError("[", op.name, "] cannot wait for other ranks while its command uses ",
                          "memory that sessions share");
   }
-  if (observer_ != nullptr) observer_->Waited();
-  CHX_ASSIGN_OR_RETURN(const DeviceId host, HostDevice());
-  RunOutputs inputs;
-  CollectiveCall rank{op, call.attrs, {}, {}, {}, origin_, {}};
-  rank.failed = PrepareCollective(call, inferred, host, &inputs, outputs);
-  absl::InlinedVector<KernelTensor, 2> in;
-  absl::InlinedVector<KernelTensor, 2> out;
-  if (rank.failed.ok()) {
-    for (const Array& array : inputs) in.push_back(HostTensorOf(array));
-    for (const Array& array : *outputs) out.push_back(HostTensorOf(array));
-  }
-  rank.inputs = in;
-  rank.outputs = out;
   const auto kernels = [&](absl::string_view name, absl::Span<const KernelTensor> operands,
                            const KernelTensor& result) -> absl::Status {
     CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(host));
@@ -136,6 +128,31 @@ absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& i
     const absl::Status stopped = CheckNotStopped(op.name);
     if (!stopped.ok()) status = stopped;
   }
+  return status;
+}
+
+absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& inferred,
+                                     RunOutputs* outputs) {
+  const OpDef& op = call.op;
+  CHX_ASSIGN_OR_RETURN(const DeviceId host, HostDevice());
+  RunOutputs inputs;
+  CollectiveCall rank{op, call.attrs, {}, {}, {}, origin_, {}};
+  rank.failed = PrepareCollective(call, inferred, host, &inputs, outputs);
+  absl::InlinedVector<KernelTensor, 2> in;
+  absl::InlinedVector<KernelTensor, 2> out;
+  if (rank.failed.ok()) {
+    in = HostTensorsOf(inputs);
+    out = HostTensorsOf(*outputs);
+  }
+  rank.inputs = in;
+  rank.outputs = out;
+  absl::Status status = MeetRanks(rank, host);
+  if (status.ok() && observer_ != nullptr) {
+    absl::InlinedVector<const Array*, 4> arrays;
+    for (const Array& array : inputs) arrays.push_back(&array);
+    for (const Array& array : *outputs) arrays.push_back(&array);
+    observer_->Ran(NewCall(op, nullptr, host, in, out, call.attrs), arrays, 0);
+  }
   for (size_t i = 0; status.ok() && i < outputs->size(); ++i) {
     const ArraySpec& spec = inferred.outputs[i];
     if (spec.device == host) continue;
@@ -147,12 +164,21 @@ absl::Status Executor::RunCollective(const ArrayCall& call, const InferResult& i
   return status;
 }
 
+absl::Status Executor::RepeatCollective(const PreparedKernel& call) {
+  return MeetRanks({*call.op, call.attrs, call.inputs, call.outputs, {}, call.origin, {}},
+                   call.device);
+}
+
+void Executor::MeetWithout(const PreparedKernel& call, const absl::Status& failed) {
+  MeetRanks({*call.op, call.attrs, {}, {}, failed, call.origin, {}}, call.device).IgnoreError();
+}
+
 absl::StatusOr<std::unique_ptr<PendingReduction>> Executor::StartReduction(
     absl::Span<const Array> arrays, absl::optional<Dtype> dtype, absl::Span<const AttrValue> attrs,
     bool may_be_written) {
   static const OpDef& op = *OpRegistry::Global().Find("all_reduce");
   if (collectives_ == nullptr) return NoGroupsError(op.name);
-  if (observer_ != nullptr) observer_->Waited();
+  if (observer_ != nullptr) observer_->Started();
   CHX_ASSIGN_OR_RETURN(const DeviceId host, HostDevice());
   CHX_ASSIGN_OR_RETURN(DeviceState * state, StateOf(host));
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, devices_->at(host).NewStream());

@@ -28,13 +28,14 @@ struct KernelCall {
 
 class KernelObserver {
  public:
-  // A kernel has run, on tensors in the memory of `arrays`, with so many bytes of scratch memory.
+  // A kernel has run, on tensors in the memory of `arrays`, with so many bytes of scratch memory;
+  // or ranks have met for a collective, which has no kernel.
   virtual void Ran(const KernelCall& call, absl::Span<const Array* const> arrays,
                    int64_t scratch) = 0;
   // An array has been copied to another device, which no call shows.
   virtual void Transferred() = 0;
-  // An operator has waited for other sessions, and its results are not of this one alone.
-  virtual void Waited() = 0;
+  // A collective has been begun that goes on while others run.
+  virtual void Started() = 0;
 
  protected:
   ~KernelObserver() = default;

@@ -10,12 +10,12 @@
 namespace chx::server {
 namespace {
 
-// Whether all calls like it give the same: it writes nothing but its outputs, is not random, and
-// none of its attributes varies.
+// Whether all calls like it give the same: it writes nothing but its outputs, is not random, none
+// of its attributes varies, and other ranks have no part in it.
 bool IsPure(const TraceCall& call, const absl::flat_hash_set<int64_t>& varying) {
   const OpDef& op = *call.kernel.op;
-  return !op.in_place && op.written_inputs == 0 && op.AttrIndex("seed") < 0 &&
-         !varying.contains(call.operation);
+  return op.kind != OpKind::kCollective && !op.in_place && op.written_inputs == 0 &&
+         op.AttrIndex("seed") < 0 && !varying.contains(call.operation);
 }
 
 // A text that is the same for calls that do the same with the same values.

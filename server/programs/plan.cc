@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kArrayAlignment = 64;
 
+bool IsCollective(const TraceCall& call) { return call.kernel.op->kind == OpKind::kCollective; }
+
 }  // namespace
 
 ArgumentSpec ArgumentSpec::Of(const Variable& argument) {
@@ -61,6 +63,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   for (const TraceGradient& gradient : gradients_) {
     if (!gradient.any_before && gradient.changes) repeatable_ = false;
   }
+  has_collectives_ = std::any_of(calls_.begin(), calls_.end(), IsCollective);
   DropUnused();
   if (checks_first) CheckFirst();
   const auto temporary = [this](int object) {
@@ -105,6 +108,7 @@ void Plan::DropUnused() {
   std::vector<bool> kept(calls_.size());
   for (size_t i = calls_.size(); i-- > 0;) {
     const TraceCall& call = calls_[i];
+    kept[i] = IsCollective(call);  // the other ranks wait for it
     call.ForEachWritten([&](const TraceTensor& t) { kept[i] = kept[i] || needed[t.object]; });
     if (!kept[i]) continue;
     call.ForEachTensor([&](const TraceTensor& tensor) { needed[tensor.object] = true; });
@@ -250,6 +254,13 @@ bool Plan::MayFailHalfway() const {
   return std::any_of(calls.begin(), calls.end(), [](const TraceCall& call) {
     return !call.checked && MayFailByValues(call.kernel);
   });
+}
+
+void Plan::MeetWithout(Executor& executor, size_t after, const absl::Status& failed) const {
+  if (!has_collectives_) return;
+  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(after + 1)) {
+    if (IsCollective(call)) executor.MeetWithout(call.kernel, failed);
+  }
 }
 
 std::vector<const Buffer*> Plan::Unwritten(absl::Span<Variable* const> arguments,

@@ -73,6 +73,10 @@ class Plan {
   // Whether an operator that may fail so is left out, as nothing depends on it.
   bool DropsChecks() const { return drops_checks_; }
 
+  // Whether a run waits for other sessions. What it has in common with them is not for its commands
+  // to repeat.
+  bool has_collectives() const { return has_collectives_; }
+
   // The time of each step of runs is measured from now on.
   void Measure() { measures_ = true; }
   // Appends lines that say what a run does (docs/protocol.md), until there are `most` bytes.
@@ -146,6 +150,8 @@ class Plan {
   bool WritesOutside(const TraceCall& call) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
                       Progress* progress);
+  // The other ranks learn of collectives that a run which has failed does not come to.
+  void MeetWithout(Executor& executor, size_t after, const absl::Status& failed) const;
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;
@@ -168,6 +174,7 @@ class Plan {
   size_t first_write_ = 0;  // the first step that writes what can be seen outside
   bool repeatable_ = true;
   bool drops_checks_ = false;
+  bool has_collectives_ = false;
   bool measures_ = false;
   bool prepared_ = false;  // once at least
   int64_t measured_runs_ = 0;

@@ -16,6 +16,8 @@ constexpr int64_t kLargeArena = int64_t{16} << 20;  // bytes worth giving back o
 
 bool Plan::Fits(const Executor& executor, absl::Span<Variable* const> arguments) const {
   if (arguments.size() != arguments_.size()) return false;
+  // Who waits for other sessions holds nothing that they may have.
+  if (has_collectives_ && executor.shares()) return false;
   // Kernels were called with memory that was apart.
   absl::flat_hash_set<const Buffer*> apart;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -230,7 +232,11 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
     const size_t first = static_cast<size_t>(i) * slots_.size();
     status = Repeat(executor, values.subspan(first, slots_.size()), source, progress);
   }
-  if (status.ok()) Finish(arguments, results);
+  if (status.ok()) {
+    Finish(arguments, results);
+  } else if (progress->began) {
+    MeetWithout(executor, progress->call, status);
+  }
   arenas_.clear();
   made_.clear();
   return status;

@@ -252,7 +252,7 @@ void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays
 
 void Recorder::Transferred() { Decline("an array has been copied to another device"); }
 
-void Recorder::Waited() { Decline("a collective waits for other sessions"); }
+void Recorder::Started() { Decline("a collective goes on while other operators run"); }
 
 void Recorder::Decline(std::string why) {
   if (declined_.empty()) declined_ = std::move(why);

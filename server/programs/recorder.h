@@ -43,7 +43,7 @@ class Recorder final : public KernelObserver {
 
   void Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) override;
   void Transferred() override;
-  void Waited() override;
+  void Started() override;
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
   // The same, and lets go of all that it has noted.

@@ -312,7 +312,7 @@ def test_groups(world):
 
 
 def test_recorded_steps(world):
-    """A jitted function may have collectives; it runs by its commands."""
+    """A plan of a jitted function has its collectives, and backward passes'."""
 
     def run(rank):
         w = chx.zeros(3).require_grad()
@@ -329,6 +329,8 @@ def test_recorded_steps(world):
 
         for i in range(4):
             step(chx.full((3,), float(rank + i)))
+        assert "all_reduce" in step.explain()
+        assert "by its commands" not in step.explain()
         return w.tolist()
 
     want = np.zeros(3)
@@ -336,6 +338,55 @@ def test_recorded_steps(world):
         want -= 0.5 * np.mean([2 * (want - (rank + i)) for rank in range(world.size)], axis=0)
     for got in world.run(run):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_plans_have_each_collective(world):
+    """Also those whose results nobody uses, or that look like others: the ranks stay in step."""
+
+    def run(rank):
+        def step(x):
+            chx.distributed.all_reduce(x)
+            first = chx.distributed.all_reduce(x * 2)
+            second = chx.distributed.all_reduce(x * 2)
+            return first + second, chx.distributed.all_gather(x)
+
+        # The first rank goes by commands.
+        jitted = step if rank == 0 else chx.jit(step)
+        results = [jitted(chx.full((5,), float(rank + i))) for i in range(3)]
+        return [(both.tolist(), rows.tolist()) for both, rows in results]
+
+    for got in world.run(run):
+        for i, (both, rows) in enumerate(got):
+            numbers = [float(rank + i) for rank in range(world.size)]
+            assert both == [4 * sum(numbers)] * 5
+            assert rows == [[number] * 5 for number in numbers]
+
+
+def test_a_plan_that_fails(world):
+    """At one rank, before its collectives: the others learn it, and all go on."""
+
+    def run(rank):
+        @chx.jit
+        def step(x, labels):
+            loss = chx.sum(chx.softmax_cross_entropy(x, labels))
+            total = chx.distributed.all_reduce(loss)
+            return total, chx.distributed.all_reduce(total)
+
+        x = chx.zeros((2, 4), "float32")
+        said = []
+        for labels in ([0, 1], [2, 3], [0, 9 if rank == 1 else 1], [1, 1]):
+            try:
+                said.append([a.item() for a in step(x, chx.array(labels))])
+            except IndexError as error:
+                said.append(str(error).splitlines()[0])
+        assert "all_reduce" in step.explain()
+        return said
+
+    total = world.size * 2 * np.log(4)
+    for rank, said in enumerate(world.run(run)):
+        for works in (0, 1, 3):
+            np.testing.assert_allclose(said[works], [total, world.size * total], rtol=1e-5)
+        assert ("got 9" if rank == 1 else "rank 1") in said[2]
 
 
 def test_windows_that_repeat(world):
