@@ -232,7 +232,7 @@ ALLOWED = {
 # Debian's headers lie in /usr/include together, so that no dependency keeps them apart: prefix ->
 # folders that may include them.
 SYSTEM = {
-    "boost/": ["server/web"],
+    "boost/": ["server/peers", "server/web"],
     "absl/synchronization/mutex.h": [],  # base/mutex.h instead: ThreadSanitizer can see that one.
     "cjose/": ["server/tenancy"],
     "cblas": ["server/lapack", "server/native", "server/native/vendor"],

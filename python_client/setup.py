@@ -54,7 +54,10 @@ setup(
         "chx.optimizers",
         "chx.random",
     ],
-    package_data={"": ["*.pyi"], "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2"]},
+    package_data={
+        "": ["*.pyi"],
+        "chx": ["_core.so", "py.typed", "bin/chxd", "bin/libdnnl.so.2", "bin/libchxd_gloo.so"],
+    },
     python_requires=f"=={PYTHON}.*",
     install_requires=["numpy>=1.22"],
     # NumPy 2 has dropped what no alias supplies: the meaning of array(copy=False).

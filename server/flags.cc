@@ -118,8 +118,8 @@ void AddNetwork(Adder* add, Flags* flags) {
 void AddPeers(Adder* add, Flags* flags) {
   add->Group("Process groups of several daemons");
   add->Text("peer-listen", &flags->peer_listen,
-            "HOST:PORT where other daemons connect to this one, who know the same secret. Arrays "
-            "pass there as they are. Default: none do.");
+            "HOST:PORT where other daemons connect to this one, who know the same secret. "
+            "Default: none do.");
   add->Text("peer-address", &flags->peer_address,
             "HOST:PORT by which they reach it. Default: --peer-listen.");
   add->Text("peers", &flags->peers,
@@ -127,6 +127,9 @@ void AddPeers(Adder* add, Flags* flags) {
             "* and ? stand for any characters: chxd-*.chxd:7710.");
   add->Text("peer-secret-file", &flags->peer_secret_file,
             "File with the secret of all daemons that belong together.");
+  add->Text("peer-encryption", &flags->peer_encryption,
+            "Of what passes between daemons: tls, by a key of that secret, or none, where nobody "
+            "else can read or change what is on their network. The same at all of them.");
 }
 
 void AddLimits(Adder* add, Flags* flags) {

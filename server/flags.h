@@ -33,6 +33,7 @@ struct Flags {
   std::string peer_address;
   std::string peers;
   std::string peer_secret_file;
+  std::string peer_encryption = "tls";
 
   std::string memory;
   std::string session_memory = "4GiB";

@@ -236,6 +236,11 @@ absl::Status ReadPeers(const Flags& flags, PeerOptions* peers) {
         "--peer-listen=", peers->listen, " expects --peer-address, by which others reach it"));
   }
   peers->peers = absl::StrSplit(flags.peers, ',', absl::SkipWhitespace());
+  if (flags.peer_encryption != "tls" && flags.peer_encryption != "none") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peer-encryption expects tls or none, got ", flags.peer_encryption));
+  }
+  peers->encrypted = flags.peer_encryption == "tls";
   CHX_ASSIGN_OR_RETURN(peers->secret, ReadSecret("--peer-secret-file", flags.peer_secret_file));
   return absl::OkStatus();
 }

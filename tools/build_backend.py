@@ -50,7 +50,8 @@ def _build(wheel_directory, output_base):
     module = "chx/_core.so" if version == "3.11" else f"{version}/chx/_core.so"
     options = os.environ.get("CHXD_BAZEL_OPTIONS", "--config=release").split()
     targets = ["wheel_stubs", module]
-    targets = [*(f"//python_client:{target}" for target in targets), "//server:chxd"]
+    targets = [f"//python_client:{target}" for target in targets]
+    targets += ["//server:chxd", "//server/gloo:libchxd_gloo.so"]
     try:
         _bazel(output_base, "build", *options, *targets)
         pack = [str(ROOT / "tools/pack_wheel.sh"), version, wheel_directory, sys.executable]

@@ -63,7 +63,7 @@ cp -r python_client/tests "$home/suite/python_client/"
 left_out='cancel|chainerx_install|docs|examples|fork|gpu_plugin|identity|import_cycles|lifetime|session|stubs|typing|versions'
 mapfile -t suite < <(
   cd "$home/suite" && printf "%s\n" python_client/tests/*_test.py | grep -vE "/($left_out)_test.py"
-  printf 'tests/integration/%s_test.py\n' function integration shared_memory staging
+  printf 'tests/integration/%s_test.py\n' daemons function integration shared_memory staging
 )
 
 # make_venv NAME PYTHON WHEEL REQUIREMENTS

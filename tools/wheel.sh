@@ -32,7 +32,7 @@ case "${1:-}" in
     if [ "${1:-}" = all ]; then
       mapfile -t versions < <(/usr/bin/python3 bazel/python/find_pythons.py | cut -d' ' -f1)
     fi
-    targets=(//python_client:wheel_stubs //server:chxd)
+    targets=(//python_client:wheel_stubs //server:chxd //server/gloo:libchxd_gloo.so)
     for version in "${versions[@]}"; do
       case $version in
         3.11) targets+=(//python_client:chx/_core.so) ;;

@@ -10,13 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "ops/error.h"
 
 namespace chx::server {
 namespace {
 
-constexpr char kMagic[] = {'c', 'h', 'x', 'p', 'e', 'e', 'r', '1'};
+constexpr char kMagic[] = {'c', 'h', 'x', 'p', 'e', 'e', 'r', '2'};
 constexpr size_t kNonceBytes = 32;
 constexpr size_t kMacBytes = 32;
 
@@ -24,7 +25,7 @@ struct Opening {
   char magic[sizeof(kMagic)];
   GroupNumber group;
   int32_t from;
-  uint32_t zero;
+  uint32_t encrypted;
   uint8_t nonce[kNonceBytes];
 };
 
@@ -53,6 +54,16 @@ void MacOf(absl::string_view key, absl::string_view side, const Opening& opening
   text.append(reinterpret_cast<const char*>(&opening), sizeof(opening));
   text.append(reinterpret_cast<const char*>(answer.nonce), kNonceBytes);
   Hmac(key, text, mac);
+}
+
+std::string ConnectionKey(absl::string_view key, const Opening& opening, const Answer& answer) {
+  uint8_t mac[kMacBytes];
+  MacOf(key, "encryption", opening, answer, mac);
+  return std::string(reinterpret_cast<const char*>(mac), kMacBytes);
+}
+
+absl::Status AnotherEncryption() {
+  return MakeError(ErrorKind::kConnection, "the other side has another --peer-encryption");
 }
 
 bool SameMac(const uint8_t* a, const uint8_t* b) { return CRYPTO_memcmp(a, b, kMacBytes) == 0; }
@@ -111,12 +122,13 @@ absl::Status NoTimeouts(int socket) {
 
 }  // namespace
 
-absl::Status IntroduceTo(int socket, const PeerPurpose& purpose, absl::string_view key,
-                         Deadline deadline, bool* unheard) {
+absl::StatusOr<Proved> IntroduceTo(int socket, const PeerPurpose& purpose, bool encrypted,
+                                   absl::string_view key, Deadline deadline, bool* unheard) {
   Opening opening = {};
   std::copy(std::begin(kMagic), std::end(kMagic), opening.magic);
   opening.group = purpose.group;
   opening.from = purpose.from;
+  opening.encrypted = encrypted ? 1 : 0;
   const std::string nonce = RandomBytes(kNonceBytes);
   std::copy(nonce.begin(), nonce.end(), opening.nonce);
   Answer answer = {};
@@ -127,27 +139,33 @@ absl::Status IntroduceTo(int socket, const PeerPurpose& purpose, absl::string_vi
   uint8_t expected[kMacBytes];
   MacOf(key, "server", opening, answer, expected);
   if (!SameMac(expected, answer.mac)) {
+    opening.encrypted ^= 1;  // as the other side expects it
+    MacOf(key, "server", opening, answer, expected);
+    if (SameMac(expected, answer.mac)) return AnotherEncryption();
     return MakeError(ErrorKind::kConnection, "the other side has another secret");
   }
   Proof proof = {};
   MacOf(key, "client", opening, answer, proof.mac);
   CHX_RETURN_IF_ERROR(Send(socket, proof, deadline));
-  return NoTimeouts(socket);
+  CHX_RETURN_IF_ERROR(NoTimeouts(socket));
+  return Proved{purpose, ConnectionKey(key, opening, answer)};
 }
 
-absl::StatusOr<PeerPurpose> LetIn(int socket, const KeyFor& key_for, Deadline deadline) {
+absl::StatusOr<Proved> LetIn(int socket, bool encrypted, const KeyFor& key_for, Deadline deadline) {
   Opening opening = {};
   CHX_RETURN_IF_ERROR(Receive(socket, &opening, deadline));
   if (std::memcmp(opening.magic, kMagic, sizeof(kMagic)) != 0) {
     return MakeError(ErrorKind::kConnection, "no daemon of this version");
   }
   const PeerPurpose purpose = {opening.group, opening.from};
+  const uint32_t wanted = std::exchange(opening.encrypted, encrypted ? 1 : 0);
   CHX_ASSIGN_OR_RETURN(const std::string key, key_for(purpose));
   Answer answer = {};
   const std::string nonce = RandomBytes(kNonceBytes);
   std::copy(nonce.begin(), nonce.end(), answer.nonce);
   MacOf(key, "server", opening, answer, answer.mac);
   CHX_RETURN_IF_ERROR(Send(socket, answer, deadline));
+  if (wanted != opening.encrypted) return AnotherEncryption();
   Proof proof = {};
   CHX_RETURN_IF_ERROR(Receive(socket, &proof, deadline));
   uint8_t expected[kMacBytes];
@@ -156,7 +174,7 @@ absl::StatusOr<PeerPurpose> LetIn(int socket, const KeyFor& key_for, Deadline de
     return MakeError(ErrorKind::kConnection, "the other side has another secret");
   }
   CHX_RETURN_IF_ERROR(NoTimeouts(socket));
-  return purpose;
+  return Proved{purpose, ConnectionKey(key, opening, answer)};
 }
 
 std::string DeriveKey(absl::string_view peers_secret, absl::string_view group_key) {

@@ -79,18 +79,26 @@ absl::StatusOr<OwnedFd> PeerNetwork::ConnectInGroup(const std::string& address,
   while (true) {
     CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline));
     bool unheard = false;
-    const absl::Status status = IntroduceTo(socket.get(), purpose, derived, deadline, &unheard);
-    if (status.ok()) {
+    const absl::StatusOr<Proved> proved =
+        IntroduceTo(socket.get(), purpose, options_.encrypted, derived, deadline, &unheard);
+    if (proved.ok()) {
       KeepAlive(socket.get());
-      return socket;
+      return PlainEnd(std::move(socket), EncryptedLinks::Side::kConnects, *proved);
     }
     // It has too many that it does not know yet: a thousand daemons that begin, or strangers.
     const std::chrono::milliseconds pause(20 + random() % 200);
     if (!unheard || std::chrono::steady_clock::now() + pause > deadline) {
-      return MakeError(KindOf(status), absl::StrCat(address, ": ", status.message()));
+      return MakeError(KindOf(proved.status()),
+                       absl::StrCat(address, ": ", proved.status().message()));
     }
     std::this_thread::sleep_for(pause);
   }
+}
+
+absl::StatusOr<OwnedFd> PeerNetwork::PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
+                                              const Proved& proved) const {
+  if (encryption_ == nullptr) return socket;
+  return encryption_->Encrypt(std::move(socket), side, proved.connection_key);
 }
 
 void PeerNetwork::ExpectGroup(const GroupNumber& group, const std::string& key, Take take) {
@@ -151,35 +159,53 @@ void PeerNetwork::Give(const PeerPurpose& purpose, OwnedFd socket) {
   it->second.take(purpose.from, std::move(socket));
 }
 
-absl::StatusOr<PeerPurpose> PeerNetwork::Greet(int socket) {
+absl::StatusOr<PeerPurpose> PeerNetwork::Greet(OwnedFd* socket) {
+  const int fd = socket->get();
   const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
-  auto purpose = LetIn(
-      socket, [&](const PeerPurpose& wanted) { return KeyOf(wanted, deadline); }, deadline);
+  const absl::StatusOr<Proved> proved = LetIn(
+      fd, options_.encrypted, [&](const PeerPurpose& wanted) { return KeyOf(wanted, deadline); },
+      deadline);
+  {
+    const MutexLock lock(&mutex_);
+    --greeting_;
+    CloseNoMore(fd);
+    if (stopped_) return MakeError(ErrorKind::kConnection, "the daemon ends");
+  }
+  CHX_RETURN_IF_ERROR(proved.status());
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  KeepAlive(fd);
+  CHX_ASSIGN_OR_RETURN(*socket,
+                       PlainEnd(std::move(*socket), EncryptedLinks::Side::kAccepts, *proved));
+  return proved->purpose;
+}
+
+void PeerNetwork::ServeUntilStopped(int socket) {
+  {
+    const MutexLock lock(&mutex_);
+    if (stopped_) return;
+    open_.push_back(socket);
+  }
+  serve_(socket);
   const MutexLock lock(&mutex_);
-  --greeting_;
-  if (stopped_) return MakeError(ErrorKind::kConnection, "the daemon ends");
-  return purpose;
+  CloseNoMore(socket);
+}
+
+void PeerNetwork::CloseNoMore(int socket) {
+  open_.erase(std::find(open_.begin(), open_.end(), socket));
 }
 
 void PeerNetwork::Attend(OwnedFd socket) {
-  const int fd = socket.get();
-  const absl::StatusOr<PeerPurpose> purpose = Greet(fd);
+  const absl::StatusOr<PeerPurpose> purpose = Greet(&socket);
   if (!purpose.ok()) {
     static LogLimit limit;
     Log(&limit, LogLevel::kWarning, "a connection for daemons was refused",
         {{"reason", purpose.status().message()}});
+  } else if (purpose->about_groups()) {
+    ServeUntilStopped(socket.get());
   } else {
-    const int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    KeepAlive(fd);
-    if (purpose->about_groups()) serve_(fd);
+    Give(*purpose, std::move(socket));
   }
-  {
-    // Not to be shut down any more.
-    const MutexLock lock(&mutex_);
-    open_.erase(std::find(open_.begin(), open_.end(), fd));
-  }
-  if (purpose.ok() && !purpose->about_groups()) Give(*purpose, std::move(socket));
   const MutexLock lock(&mutex_);
   --threads_;
   changed_.notify_all();

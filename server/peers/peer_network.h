@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "base/owned_fd.h"
+#include "server/peers/encrypted_links.h"
 #include "server/peers/handshake.h"
 #include "server/peers/peer_options.h"
 
@@ -59,17 +60,25 @@ class PeerNetwork {
   };
 
   explicit PeerNetwork(PeerOptions options, Serve serve)
-      : options_(std::move(options)), serve_(std::move(serve)) {}
+      : options_(std::move(options)),
+        serve_(std::move(serve)),
+        encryption_(options_.encrypted ? std::make_unique<EncryptedLinks>() : nullptr) {}
   absl::Status Listen();
   void Accept();
   void Attend(OwnedFd socket);
-  absl::StatusOr<PeerPurpose> Greet(int socket);
+  // Lets the other side in: the socket is then that for what is not encrypted.
+  absl::StatusOr<PeerPurpose> Greet(OwnedFd* socket);
+  void ServeUntilStopped(int socket);
+  void CloseNoMore(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<OwnedFd> PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
+                                   const Proved& proved) const;
   // Waits a little for a group that others know already.
   absl::StatusOr<std::string> KeyOf(const PeerPurpose& purpose, Deadline deadline);
   void Give(const PeerPurpose& purpose, OwnedFd socket);
 
   PeerOptions options_;
   const Serve serve_;
+  const std::unique_ptr<EncryptedLinks> encryption_;  // null: there is none
   OwnedFd listener_;
   OwnedFd stop_reading_, stop_writing_;  // a pipe: its end ends the thread
   std::thread thread_;

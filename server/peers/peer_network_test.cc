@@ -24,11 +24,12 @@ class PeerNetworkTest : public ::testing::Test {
  protected:
   PeerNetworkTest() : network_(NewNetwork("secret")) {}
 
-  std::unique_ptr<PeerNetwork> NewNetwork(const std::string& secret) {
+  std::unique_ptr<PeerNetwork> NewNetwork(const std::string& secret, bool encrypted = true) {
     PeerOptions options;
     options.listen = "127.0.0.1:0";
     options.peers = {"chxd-*.chxd:7", "127.0.0.1:*"};
     options.secret = secret;
+    options.encrypted = encrypted;
     // Sends back what it hears first.
     auto network = PeerNetwork::Start(options, [](int socket) {
       char byte = 0;
@@ -64,11 +65,24 @@ TEST_F(PeerNetworkTest, NeitherSideTrustsAnotherSecret) {
       << socket.status();
 }
 
+TEST_F(PeerNetworkTest, BothSidesEncryptOrNeither) {
+  const auto plain = NewNetwork("secret", false);
+  const auto also_plain = NewNetwork("secret", false);
+  EXPECT_TRUE(also_plain->ConnectAboutGroups(plain->address(), In(milliseconds(5000))).ok());
+  for (const auto& [from, to] :
+       {std::make_pair(plain.get(), network_.get()), std::make_pair(network_.get(), plain.get())}) {
+    const auto socket = from->ConnectAboutGroups(to->address(), In(milliseconds(5000)));
+    ASSERT_FALSE(socket.ok());
+    EXPECT_TRUE(absl::StrContains(socket.status().message(), "another --peer-encryption"))
+        << socket.status();
+  }
+}
+
 // Whoever has not proved anything gets a number and a sum, and nothing that it sends is looked at.
 TEST_F(PeerNetworkTest, StrangersAreRefused) {
   for (const std::string& said :
        {std::string("GET / HTTP/1.1\r\n\r\n") + std::string(100, 'x'),
-        std::string("chxpeer1") + std::string(56, '\0') + std::string(32, 'm')}) {
+        std::string("chxpeer2") + std::string(56, '\0') + std::string(32, 'm')}) {
     const auto socket = ConnectTo(Address(), In(milliseconds(5000)));
     ASSERT_TRUE(socket.ok()) << socket.status();
     ASSERT_EQ(send(socket->get(), said.data(), said.size(), 0), static_cast<ssize_t>(said.size()));

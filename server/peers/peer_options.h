@@ -12,6 +12,7 @@ struct PeerOptions {
   std::string address;             // as others reach it; empty: as it listens
   std::vector<std::string> peers;  // where groups may meet, as patterns of glob(7)
   std::string secret;              // of all daemons that belong together
+  bool encrypted = true;           // their connections: the same at all of them
 };
 
 }  // namespace chx::server

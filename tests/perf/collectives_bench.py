@@ -5,7 +5,8 @@ memcpy.
 
 Each rank is a process. Runs of the sides alternate; a run is k all_reduces of float32, and its time that
 of the slowest rank, divided by k. memcpy's is that of copying the same bytes twice, in one process. Of
-several daemons each has one rank; Gloo is Debian's, called from C++.
+several daemons each has one rank, and what passes between them is encrypted or, as the others', not;
+Gloo is Debian's, called from C++.
 """
 
 import argparse
@@ -136,10 +137,21 @@ def main():
 
 def run(arguments, directory, stack):
     counts = [int(count) for count in arguments.ranks.split(",")]
-    servers, meet_at = start_daemons(max(counts), arguments.chxd, directory, stack)
+    started = {}
+    for encryption in ("none", "tls"):
+        (directory / encryption).mkdir()
+        started[encryption] = start_daemons(
+            max(counts),
+            arguments.chxd,
+            directory / encryption,
+            stack,
+            [f"--peer-encryption={encryption}"],
+        )
+    servers, meet_at = started["none"]
+    encrypted, meet_encrypted = started["tls"]
     print(
         "| ranks | bytes | one daemon | two memcpy | ratio | daemons | Gloo | ratio | torch, Gloo "
-        "| daemons to that | one daemon to that |\n" + "|---" * 11 + "|"
+        "| daemons to that | one daemon to that | encrypted daemons |\n" + "|---" * 12 + "|"
     )
     for ranks in counts:
         (directory / f"store{ranks}").mkdir()
@@ -147,6 +159,7 @@ def run(arguments, directory, stack):
             "one daemon": Reductions("chx", ranks, {}, servers[:1]),
             "two memcpy": Copies(),
             "daemons": Reductions("chx", ranks, {"CHX_GROUP_ADDRESS": meet_at}, servers),
+            "encrypted": Reductions("chx", ranks, {"CHX_GROUP_ADDRESS": meet_encrypted}, encrypted),
             "Gloo": Reductions(
                 "gloo", ranks, {}, (), (arguments.gloo, str(directory / f"store{ranks}"))
             ),
@@ -155,13 +168,13 @@ def run(arguments, directory, stack):
             ),
         }
         for size in SIZES:
-            one, copies, many, gloo, torch = (
+            one, copies, many, tls, gloo, torch = (
                 1e6 * seconds for seconds in measure(sides, size, arguments.rounds).values()
             )
             print(
                 f"| {ranks} | {size >> 10:,} KiB | {one:,.1f} µs | {copies:,.1f} µs | "
                 f"{one / copies:.2f} | {many:,.1f} µs | {gloo:,.1f} µs | {many / gloo:.2f} | "
-                f"{torch:,.1f} µs | {many / torch:.2f} | {one / torch:.2f} |",
+                f"{torch:,.1f} µs | {many / torch:.2f} | {one / torch:.2f} | {tls:,.1f} µs |",
                 flush=True,
             )
         for side in sides.values():

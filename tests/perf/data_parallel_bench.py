@@ -120,7 +120,12 @@ def main():
         contextlib.ExitStack() as stack,
     ):
         many, meet_at = start_daemons(
-            2, arguments.chxd, pathlib.Path(folder), stack, ["--threads=1"], pin=True
+            2,
+            arguments.chxd,
+            pathlib.Path(folder),
+            stack,
+            ["--threads=1", "--peer-encryption=none"],
+            pin=True,
         )
         (pathlib.Path(folder) / "one").mkdir()
         one, _ = start_daemons(
