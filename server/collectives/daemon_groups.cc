@@ -16,4 +16,9 @@ absl::StatusOr<std::unique_ptr<DaemonGroups>> DaemonGroups::Start(
   return groups;
 }
 
+// Who connects, or is connected to, ends before those that wait for it.
+DaemonGroups::~DaemonGroups() {
+  if (network_ != nullptr) network_->Stop();
+}
+
 }  // namespace chx::server

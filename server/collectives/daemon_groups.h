@@ -21,6 +21,8 @@ class DaemonGroups {
                                                              RemoteGroups::MakeMesh make_mesh,
                                                              std::chrono::milliseconds timeout);
 
+  ~DaemonGroups();
+
   RemoteGroups* remote() { return remote_.get(); }
   // Where other daemons reach it.
   const std::string& address() const { return network_->address(); }

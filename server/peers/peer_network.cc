@@ -31,6 +31,8 @@ constexpr std::chrono::seconds kPatience(5);
 // And daemons, for all groups that meet here.
 constexpr size_t kMaxThreads = 4096;
 
+absl::Status DaemonEnds() { return MakeError(ErrorKind::kConnection, "the daemon ends"); }
+
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace
@@ -66,33 +68,41 @@ absl::Status PeerNetwork::CheckMeetingPlace(const std::string& address) const {
 }
 
 absl::StatusOr<OwnedFd> PeerNetwork::ConnectAboutGroups(const std::string& address,
-                                                        Deadline deadline) const {
+                                                        Deadline deadline) {
   return ConnectInGroup(address, {}, options_.secret, deadline);
 }
 
 absl::StatusOr<OwnedFd> PeerNetwork::ConnectInGroup(const std::string& address,
                                                     const PeerPurpose& purpose,
-                                                    const std::string& key,
-                                                    Deadline deadline) const {
+                                                    const std::string& key, Deadline deadline) {
   const std::string derived = purpose.about_groups() ? key : DeriveKey(options_.secret, key);
   std::minstd_rand random(std::random_device{}());
   while (true) {
-    CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline));
+    CHX_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(address, deadline, stop_reading_.get()));
     bool unheard = false;
-    const absl::StatusOr<Proved> proved =
-        IntroduceTo(socket.get(), purpose, options_.encrypted, derived, deadline, &unheard);
+    absl::StatusOr<Proved> proved = DaemonEnds();
+    UnlessStopped(socket.get(), [&] {
+      proved = IntroduceTo(socket.get(), purpose, options_.encrypted, derived, deadline, &unheard);
+    });
     if (proved.ok()) {
       KeepAlive(socket.get());
       return PlainEnd(std::move(socket), EncryptedLinks::Side::kConnects, *proved);
     }
     // It has too many that it does not know yet: a thousand daemons that begin, or strangers.
     const std::chrono::milliseconds pause(20 + random() % 200);
-    if (!unheard || std::chrono::steady_clock::now() + pause > deadline) {
+    const Deadline again = std::chrono::steady_clock::now() + pause;
+    if (!unheard || again > deadline || !Pause(again)) {
       return MakeError(KindOf(proved.status()),
                        absl::StrCat(address, ": ", proved.status().message()));
     }
-    std::this_thread::sleep_for(pause);
   }
+}
+
+bool PeerNetwork::Pause(Deadline until) {
+  const MutexLock lock(&mutex_);
+  while (!stopped_ && changed_.wait_until(mutex_, until) != std::cv_status::timeout) {
+  }
+  return !stopped_;
 }
 
 absl::StatusOr<OwnedFd> PeerNetwork::PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
@@ -169,7 +179,7 @@ absl::StatusOr<PeerPurpose> PeerNetwork::Greet(OwnedFd* socket) {
     const MutexLock lock(&mutex_);
     --greeting_;
     CloseNoMore(fd);
-    if (stopped_) return MakeError(ErrorKind::kConnection, "the daemon ends");
+    if (stopped_) return DaemonEnds();
   }
   CHX_RETURN_IF_ERROR(proved.status());
   const int on = 1;
@@ -180,15 +190,16 @@ absl::StatusOr<PeerPurpose> PeerNetwork::Greet(OwnedFd* socket) {
   return proved->purpose;
 }
 
-void PeerNetwork::ServeUntilStopped(int socket) {
+bool PeerNetwork::UnlessStopped(int socket, absl::FunctionRef<void()> fn) {
   {
     const MutexLock lock(&mutex_);
-    if (stopped_) return;
+    if (stopped_) return false;
     open_.push_back(socket);
   }
-  serve_(socket);
+  fn();
   const MutexLock lock(&mutex_);
   CloseNoMore(socket);
+  return !stopped_;
 }
 
 void PeerNetwork::CloseNoMore(int socket) {
@@ -202,7 +213,7 @@ void PeerNetwork::Attend(OwnedFd socket) {
     Log(&limit, LogLevel::kWarning, "a connection for daemons was refused",
         {{"reason", purpose.status().message()}});
   } else if (purpose->about_groups()) {
-    ServeUntilStopped(socket.get());
+    UnlessStopped(socket.get(), [&] { serve_(socket.get()); });
   } else {
     Give(*purpose, std::move(socket));
   }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
@@ -40,16 +41,17 @@ class PeerNetwork {
   absl::Status CheckMeetingPlace(const std::string& address) const;
 
   // A connection about groups.
-  absl::StatusOr<OwnedFd> ConnectAboutGroups(const std::string& address, Deadline deadline) const;
+  absl::StatusOr<OwnedFd> ConnectAboutGroups(const std::string& address, Deadline deadline);
   // One of a group with that key.
   absl::StatusOr<OwnedFd> ConnectInGroup(const std::string& address, const PeerPurpose& purpose,
-                                         const std::string& key, Deadline deadline) const;
+                                         const std::string& key, Deadline deadline);
   // From now on until ForgetGroup connections of the group are let in, each position once.
   void ExpectGroup(const GroupNumber& group, const std::string& key, Take take);
   // `take` is not called any more.
   void ForgetGroup(const GroupNumber& group);
 
-  // Ends all connections about groups, and waits for their threads. Those of groups are theirs.
+  // Ends all connections about groups, and waits for their threads; nobody connects any more. Those
+  // of groups are theirs.
   void Stop();
 
  private:
@@ -68,7 +70,10 @@ class PeerNetwork {
   void Attend(OwnedFd socket);
   // Lets the other side in: the socket is then that for what is not encrypted.
   absl::StatusOr<PeerPurpose> Greet(OwnedFd* socket);
-  void ServeUntilStopped(int socket);
+  // Calls fn() with the socket among those that Stop shuts down. False: it has stopped.
+  bool UnlessStopped(int socket, absl::FunctionRef<void()> fn);
+  // False: it has stopped before.
+  bool Pause(Deadline until);
   void CloseNoMore(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<OwnedFd> PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
                                    const Proved& proved) const;

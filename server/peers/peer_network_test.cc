@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <future>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -142,6 +144,38 @@ TEST_F(PeerNetworkTest, NorDoCrowds) {
   for (int i = 0; i < 400; ++i) silent.push_back(*ConnectTo(Address(), In(milliseconds(5000))));
   const auto socket = network_->ConnectAboutGroups(Address(), In(milliseconds(20000)));
   EXPECT_TRUE(socket.ok()) << socket.status();
+}
+
+// Neither somebody who says nothing, nor somebody who hangs up again and again.
+TEST_F(PeerNetworkTest, ItsEndWaitsForNobodyElse) {
+  int silent_port = 0;
+  const auto silent = ListenAt("127.0.0.1:0", &silent_port);
+  int curt_port = 0;
+  const auto curt = ListenAt("127.0.0.1:0", &curt_port);
+  std::atomic<bool> ended{false};
+  std::thread hangs_up([&] {
+    while (!ended) {
+      const OwnedFd socket(accept(curt->get(), nullptr, nullptr));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  std::vector<std::future<absl::Status>> connecting;
+  for (const int port : {silent_port, curt_port}) {
+    connecting.push_back(std::async(std::launch::async, [this, port] {
+      return network_
+          ->ConnectAboutGroups("127.0.0.1:" + std::to_string(port), In(milliseconds(60000)))
+          .status();
+    }));
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  network_->Stop();
+  for (auto& each : connecting) {
+    const bool over = each.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    EXPECT_TRUE(over);
+    if (over) EXPECT_FALSE(each.get().ok());
+  }
+  ended = true;
+  hangs_up.join();
 }
 
 TEST_F(PeerNetworkTest, AGroupsConnectionNeedsItsKey) {

@@ -50,13 +50,14 @@ int PortOf(const sockaddr_storage& name) {
 }
 
 // 0, or errno.
-int ConnectBy(int socket, const addrinfo& info, Deadline deadline) {
+int ConnectBy(int socket, const addrinfo& info, Deadline deadline, int stop) {
   if (connect(socket, info.ai_addr, info.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
-  pollfd ready = {socket, POLLOUT, 0};
-  if (poll(&ready, 1, static_cast<int>(std::max<int64_t>(left.count(), 0))) != 1) return ETIMEDOUT;
+  pollfd ready[] = {{socket, POLLOUT, 0}, {stop, POLLIN, 0}};
+  if (poll(ready, 2, static_cast<int>(std::max<int64_t>(left.count(), 0))) < 1) return ETIMEDOUT;
+  if (ready[1].revents != 0) return ECANCELED;
   int error = 0;
   socklen_t size = sizeof(error);
   getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -82,13 +83,13 @@ absl::StatusOr<OwnedFd> ListenAt(const std::string& address, int* port) {
   return listener;
 }
 
-absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline) {
+absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline, int stop) {
   CHX_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, false));
   int error = 0;
   for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
     OwnedFd fd(
         socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol));
-    error = fd.get() < 0 ? errno : ConnectBy(fd.get(), *info, deadline);
+    error = fd.get() < 0 ? errno : ConnectBy(fd.get(), *info, deadline, stop);
     if (error != 0) continue;
     fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
     const int on = 1;

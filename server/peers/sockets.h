@@ -12,8 +12,8 @@ namespace chx::server {
 
 // Listens at HOST:PORT; *port is the real one.
 absl::StatusOr<OwnedFd> ListenAt(const std::string& address, int* port);
-// A blocking connection to HOST:PORT.
-absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline);
+// A blocking connection to HOST:PORT; not any more once `stop`, a pipe, has an end.
+absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline, int stop = -1);
 // Finds out by itself that the other host has gone.
 void KeepAlive(int socket);
 

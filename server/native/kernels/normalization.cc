@@ -36,11 +36,14 @@ class Channels {
 
   // Computes variances, and leaves the mean in mean().
   void Moments(const T* x, double* variance) {
-    double sums[kChannelsAtOnce] = {};
-    ForRows([&](int64_t at, int64_t n) { loops_.sum(columns_, x + at, n, sums); });
+    double sums[kChannelsAtOnce];
+    std::fill_n(sums, n_, 0.0);
+    ForRows([&](int64_t at, const NormRows& rows) { loops_.sum(columns_, x + at, rows, sums); });
     for (int64_t i = 0; i < n_; ++i) mean_[i] = static_cast<T>(sums[i] / layout_.count());
     std::fill_n(variance, n_, 0.0);
-    ForRows([&](int64_t at, int64_t n) { loops_.square(columns_, x + at, n, mean_, variance); });
+    ForRows([&](int64_t at, const NormRows& rows) {
+      loops_.square(columns_, x + at, rows, mean_, variance);
+    });
     for (int64_t i = 0; i < n_; ++i) variance[i] /= layout_.count();
   }
   const T* mean() const { return mean_; }
@@ -50,17 +53,19 @@ class Channels {
     for (int64_t i = 0; i < n_; ++i) {
       scale[i] = static_cast<T>(static_cast<double>(gamma[i]) / std::sqrt(variance[i] + eps));
     }
-    ForRows([&](int64_t at, int64_t n) {
-      loops_.apply(columns_, x + at, n, mean_, scale, beta, y + at);
+    ForRows([&](int64_t at, const NormRows& rows) {
+      loops_.apply(columns_, x + at, rows, mean_, scale, beta, y + at);
     });
   }
 
   void Gradient(const T* x, const T* gy, const double* variance, double eps, const T* gamma, T* gx,
                 T* ggamma, T* gbeta) {
-    double sums[kChannelsAtOnce] = {};
-    double products[kChannelsAtOnce] = {};
-    ForRows([&](int64_t at, int64_t n) {
-      loops_.grad_sums(columns_, x + at, gy + at, n, mean_, sums, products);
+    double sums[kChannelsAtOnce];
+    double products[kChannelsAtOnce];
+    std::fill_n(sums, n_, 0.0);
+    std::fill_n(products, n_, 0.0);
+    ForRows([&](int64_t at, const NormRows& rows) {
+      loops_.grad_sums(columns_, x + at, gy + at, rows, mean_, sums, products);
     });
     T scale[kChannelsAtOnce];
     T slope[kChannelsAtOnce];
@@ -74,20 +79,27 @@ class Channels {
       slope[i] = static_cast<T>(-factor * inverse * inverse * products[i] / layout_.count());
       shift[i] = static_cast<T>(-factor * sums[i] / layout_.count());
     }
-    ForRows([&](int64_t at, int64_t n) {
-      loops_.grad(columns_, x + at, gy + at, n, mean_, scale, slope, shift, gx + at);
+    ForRows([&](int64_t at, const NormRows& rows) {
+      loops_.grad(columns_, x + at, gy + at, rows, mean_, scale, slope, shift, gx + at);
     });
   }
 
  private:
-  // row(position, elements) for each dense row of these channels, or for pieces of it.
-  template <typename Row>
-  void ForRows(Row&& row) const {
+  // run(position, rows) for all dense rows of these channels: several short ones at a time, or
+  // pieces of one.
+  template <typename Run>
+  void ForRows(Run&& run) const {
     const int64_t n = columns_ ? n_ : layout_.inner;
+    const int64_t step = layout_.channels * layout_.inner;
+    const int64_t most = std::max<int64_t>(1, kStopElements / n);
     StopWatch watch;
-    for (int64_t o = 0; o < layout_.outer && !watch.After(n); ++o) {
-      const int64_t at = (o * layout_.channels + first_) * layout_.inner;
-      InPieces(n, [&](int64_t begin, int64_t end) { row(at + begin, end - begin); });
+    for (int64_t o = 0; o < layout_.outer; o += most) {
+      const int64_t count = std::min(most, layout_.outer - o);
+      if (watch.After(count * n)) return;
+      const int64_t at = o * step + first_ * layout_.inner;
+      InPieces(n, [&](int64_t begin, int64_t end) {
+        run(at + begin, NormRows{count, step, end - begin});
+      });
     }
   }
 
@@ -203,8 +215,8 @@ absl::Status RunFixed(const KernelArgs& args) {
         InPieces(n, [&](int64_t first, int64_t last) {
           const int64_t at = row * n + first;
           const int64_t channel = columns ? first : c;
-          loops.apply(columns, in[0] + at, last - first, in[3] + channel, scale.data() + channel,
-                      in[2] + channel, OutOf(args, 0, in[0]) + at);
+          loops.apply(columns, in[0] + at, {1, n, last - first}, in[3] + channel,
+                      scale.data() + channel, in[2] + channel, OutOf(args, 0, in[0]) + at);
         });
       }
     });

@@ -55,22 +55,31 @@ struct LstmLoops {
                int64_t n, void* gz, void* gc_before);
 };
 
-// Parts of batch normalization of one floating type T, over n dense elements: of one channel, or of
-// n neighbouring channels (`columns`). What belongs to a channel is in arrays of T or double, with
-// one element or n. What they sum is added to double.
+// `count` rows of n dense elements each, which begin `step` elements apart.
+struct NormRows {
+  int64_t count;
+  int64_t step;
+  int64_t n;
+};
+
+// Parts of batch normalization of one floating type T: of one channel, or of n neighbouring
+// channels
+// (`columns`). What belongs to a channel is in arrays of T or double, with one element or n. What
+// they sum is added to double.
 struct NormLoops {
   // sums += x.
-  void (*sum)(bool columns, const void* x, int64_t n, double* sums);
+  void (*sum)(bool columns, const void* x, const NormRows& rows, double* sums);
   // squares += (x - mean)^2.
-  void (*square)(bool columns, const void* x, int64_t n, const void* mean, double* squares);
+  void (*square)(bool columns, const void* x, const NormRows& rows, const void* mean,
+                 double* squares);
   // y = (x - mean) * scale + shift.
-  void (*apply)(bool columns, const void* x, int64_t n, const void* mean, const void* scale,
-                const void* shift, void* y);
+  void (*apply)(bool columns, const void* x, const NormRows& rows, const void* mean,
+                const void* scale, const void* shift, void* y);
   // sums += gy, products += gy (x - mean).
-  void (*grad_sums)(bool columns, const void* x, const void* gy, int64_t n, const void* mean,
-                    double* sums, double* products);
+  void (*grad_sums)(bool columns, const void* x, const void* gy, const NormRows& rows,
+                    const void* mean, double* sums, double* products);
   // gx = gy * scale + (x - mean) * slope + shift.
-  void (*grad)(bool columns, const void* x, const void* gy, int64_t n, const void* mean,
+  void (*grad)(bool columns, const void* x, const void* gy, const NormRows& rows, const void* mean,
                const void* scale, const void* slope, const void* shift, void* gx);
 };
 

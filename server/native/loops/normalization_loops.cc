@@ -1,5 +1,6 @@
 // Parts of batch normalization.
 #include <cstdint>
+#include <cstring>
 
 #include "server/native/loops/elements.h"
 #include "server/native/loops/parts.h"
@@ -7,59 +8,134 @@
 namespace chx::server::native::CHX_ISA {
 namespace {
 
+#if defined(__AVX512F__)
+constexpr size_t kVectorBytes = 64;
+#elif defined(__AVX__)
+constexpr size_t kVectorBytes = 32;
+#else
+constexpr size_t kVectorBytes = 16;
+#endif
+
 template <typename T>
 struct Norm {
   static constexpr int64_t kLane = 16;
   static constexpr int64_t kSpan = 1024;  // summed as T; longer sums are double
 
-  // *sum += f(0) + ... + f(n - 1).
-  template <typename F>
-  CHX_HD static void AddAll(int64_t n, double* sum, F f) {
-    for (int64_t begin = 0; begin < n; begin += kSpan) {
-      const int64_t end = n - begin < kSpan ? n : begin + kSpan;
-      T lanes[kLane] = {};
+  // By the compiler's vectors: it does not find them where rows are short.
+  typedef T Vector __attribute__((vector_size(kVectorBytes)));  // NOLINT
+  static constexpr int64_t kWidth = sizeof(Vector) / sizeof(T);
+
+  CHX_HD static Vector VectorAt(const T* x) {
+    Vector vector;
+    std::memcpy(&vector, x, sizeof(vector));
+    return vector;
+  }
+
+  // Sums in T, of no more than kSpan elements.
+  struct Lanes {
+    Vector lanes[kLane / kWidth] = {};
+    T rest = T(0);
+
+    // f(in[begin]...) and so on, where f takes vectors, too.
+    template <typename F, typename... In>
+    CHX_HD void Add(int64_t begin, int64_t end, F f, const In*... in) {
       int64_t i = begin;
       for (; i + kLane <= end; i += kLane) {
-        for (int64_t l = 0; l < kLane; ++l) lanes[l] += f(i + l);
+        for (int64_t v = 0; v < kLane / kWidth; ++v)
+          lanes[v] += f(VectorAt(in + i + v * kWidth)...);
       }
-      T rest = T(0);
-      for (; i < end; ++i) rest += f(i);
-      // By halves: of a short row, a chain of additions would take longer than its elements.
+      for (; i < end; ++i) rest += f(in[i]...);
+    }
+    CHX_HD void MoveTo(double* sum) {
+      T each[kLane];
+      std::memcpy(each, lanes, sizeof(each));
+      // By halves: of few elements, a chain of additions would take longer than they do.
       double wide[kLane];
-      for (int64_t l = 0; l < kLane; ++l) wide[l] = static_cast<double>(lanes[l]);
+      for (int64_t l = 0; l < kLane; ++l) wide[l] = static_cast<double>(each[l]);
       for (int64_t width = kLane / 2; width > 0; width /= 2) {
         for (int64_t l = 0; l < width; ++l) wide[l] += wide[l + width];
       }
       *sum += wide[0] + static_cast<double>(rest);
+      *this = Lanes();
+    }
+  };
+
+  // Calls add(begin, end) for all elements, and move() before any sum has more than kSpan, and at
+  // the end.
+  template <typename Add, typename Move>
+  CHX_HD static void InSpans(const NormRows& rows, Add add, Move move) {
+    int64_t held = 0;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const int64_t row = r * rows.step;
+      for (int64_t begin = 0; begin < rows.n; begin += kSpan) {
+        const int64_t end = rows.n - begin < kSpan ? rows.n : begin + kSpan;
+        if (held + end - begin > kSpan) {
+          move();
+          held = 0;
+        }
+        held += end - begin;
+        add(row + begin, row + end);
+      }
+    }
+    move();
+  }
+  // *sum += f(in[i]...) for all elements.
+  template <typename F, typename... In>
+  CHX_HD static void AddAll(const NormRows& rows, double* sum, F f, const In*... in) {
+    Lanes lanes;
+    InSpans(
+        rows, [&](int64_t begin, int64_t end) { lanes.Add(begin, end, f, in...); },
+        [&] { lanes.MoveTo(sum); });
+  }
+  // out[i] = f(in[i]...) for all elements; out may be one of `in`.
+  template <typename F, typename... In>
+  CHX_HD static void SetAll(const NormRows& rows, T* out, F f, const In*... in) {
+    for (int64_t r = 0; r < rows.count; ++r) {
+      int64_t i = r * rows.step;
+      const int64_t end = i + rows.n;
+      for (; i + kWidth <= end; i += kWidth) {
+        const Vector y = f(VectorAt(in + i)...);
+        std::memcpy(out + i, &y, sizeof(y));
+      }
+      for (; i < end; ++i) out[i] = f(in[i]...);
+    }
+  }
+  // Calls f(i, channel) for all elements.
+  template <typename F>
+  CHX_HD static void ForAll(const NormRows& rows, F f) {
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const int64_t row = r * rows.step;
+      CHX_INDEPENDENT
+      for (int64_t c = 0; c < rows.n; ++c) f(row + c, c);
     }
   }
   CHX_HD static const T* In(const void* data) { return static_cast<const T*>(data); }
 
-  static void Sum(bool columns, const void* data, int64_t n, double* sums) {
+  static void Sum(bool columns, const void* data, const NormRows& rows, double* sums) {
     const T* const x = In(data);
     if (columns) {
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
+      ForAll(rows, [=](int64_t i, int64_t c) { sums[c] += static_cast<double>(x[i]); });
     } else {
-      AddAll(n, sums, [x](int64_t i) { return x[i]; });
+      AddAll(
+          rows, sums, [](auto value) { return value; }, x);
     }
   }
-  static void Square(bool columns, const void* data, int64_t n, const void* means,
+  static void Square(bool columns, const void* data, const NormRows& rows, const void* means,
                      double* squares) {
     const T* const x = In(data);
     const T* const mean = In(means);
     if (columns) {
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) {
-        const T centered = x[i] - mean[i];
-        squares[i] += static_cast<double>(centered * centered);
-      }
+      ForAll(rows, [=](int64_t i, int64_t c) {
+        const T centered = x[i] - mean[c];
+        squares[c] += static_cast<double>(centered * centered);
+      });
     } else {
       const T m = mean[0];
-      AddAll(n, squares, [x, m](int64_t i) { return (x[i] - m) * (x[i] - m); });
+      AddAll(
+          rows, squares, [m](auto value) { return (value - m) * (value - m); }, x);
     }
   }
-  static void Apply(bool columns, const void* data, int64_t n, const void* means,
+  static void Apply(bool columns, const void* data, const NormRows& rows, const void* means,
                     const void* scales, const void* shifts, void* out) {
     const T* const x = In(data);
     const T* const mean = In(means);
@@ -67,35 +143,46 @@ struct Norm {
     const T* const shift = In(shifts);
     T* const y = static_cast<T*>(out);
     if (columns) {
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
+      ForAll(rows, [=](int64_t i, int64_t c) { y[i] = (x[i] - mean[c]) * scale[c] + shift[c]; });
     } else {
       const T m = mean[0];
       const T a = scale[0];
       const T b = shift[0];
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) * a + b;
+      SetAll(
+          rows, y, [=](auto value) { return (value - m) * a + b; }, x);
     }
   }
-  static void GradSums(bool columns, const void* data, const void* grads, int64_t n,
+  static void GradSums(bool columns, const void* data, const void* grads, const NormRows& rows,
                        const void* means, double* sums, double* products) {
     const T* const x = In(data);
     const T* const gy = In(grads);
     const T* const mean = In(means);
     if (columns) {
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) {
-        sums[i] += static_cast<double>(gy[i]);
-        products[i] += static_cast<double>(gy[i] * (x[i] - mean[i]));
-      }
+      ForAll(rows, [=](int64_t i, int64_t c) {
+        sums[c] += static_cast<double>(gy[i]);
+        products[c] += static_cast<double>(gy[i] * (x[i] - mean[c]));
+      });
     } else {
       const T m = mean[0];
-      AddAll(n, sums, [gy](int64_t i) { return gy[i]; });
-      AddAll(n, products, [x, gy, m](int64_t i) { return gy[i] * (x[i] - m); });
+      Lanes sum;
+      Lanes product;
+      InSpans(
+          rows,
+          [&](int64_t begin, int64_t end) {
+            sum.Add(
+                begin, end, [](auto grad) { return grad; }, gy);
+            product.Add(
+                begin, end, [m](auto grad, auto value) { return grad * (value - m); }, gy, x);
+          },
+          [&] {
+            sum.MoveTo(sums);
+            product.MoveTo(products);
+          });
     }
   }
-  static void Grad(bool columns, const void* data, const void* grads, int64_t n, const void* means,
-                   const void* scales, const void* slopes, const void* shifts, void* out) {
+  static void Grad(bool columns, const void* data, const void* grads, const NormRows& rows,
+                   const void* means, const void* scales, const void* slopes, const void* shifts,
+                   void* out) {
     const T* const x = In(data);
     const T* const gy = In(grads);
     const T* const mean = In(means);
@@ -104,17 +191,16 @@ struct Norm {
     const T* const shift = In(shifts);
     T* const gx = static_cast<T*>(out);
     if (columns) {
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) {
-        gx[i] = gy[i] * scale[i] + (x[i] - mean[i]) * slope[i] + shift[i];
-      }
+      ForAll(rows, [=](int64_t i, int64_t k) {
+        gx[i] = gy[i] * scale[k] + (x[i] - mean[k]) * slope[k] + shift[k];
+      });
     } else {
       const T m = mean[0];
       const T a = scale[0];
       const T b = slope[0];
       const T c = shift[0];
-      CHX_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) gx[i] = gy[i] * a + (x[i] - m) * b + c;
+      SetAll(
+          rows, gx, [=](auto grad, auto value) { return grad * a + (value - m) * b + c; }, gy, x);
     }
   }
 
