@@ -59,6 +59,17 @@ TEST(Options, LoopbackNeedsATokenOrTheWordThatItIsOpen) {
   EXPECT_TRUE(CheckListeners(*ParseListen("unix:/tmp/a"), {}).ok());
 }
 
+TEST(Options, PeersAreEncryptedOrNot) {
+  Flags flags;
+  flags.peer_listen = "127.0.0.1:0";
+  flags.peer_secret_file = "/dev/null";
+  flags.peer_encryption = "ssl";
+  flags.allow_unauthenticated_loopback = true;
+  const auto refused = OptionsFromFlags(flags);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().message(), "--peer-encryption expects tls or none, got ssl");
+}
+
 TEST(Options, LeasesThatClocksCannotHoldAreRefused) {
   const auto lease = [](absl::Duration duration) {
     Flags flags;

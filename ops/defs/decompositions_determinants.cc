@@ -46,7 +46,8 @@ Value IsNearToSingular(GradContext& g, Value a, Value harmless) {
   const auto extremum = [&](const char* op) {
     return g.Apply(op, {s}, {{"axis", AttrValue(Ints{-1})}});
   };
-  return g.Apply("less_equal", {extremum("amin"), extremum("amax") * nearness});
+  const Value near = g.Apply("less_equal", {extremum("amin"), extremum("amax") * nearness});
+  return g.Apply("logical_and", {finite, near});
 }
 
 }  // namespace

@@ -41,10 +41,14 @@ absl::Status NormRule(InferContext& c, int axis_attr) {
   return c.AddOutput(c.input(0).dtype, c.input(0).shape);
 }
 
+absl::Status CheckNotEmpty(InferContext& c, int axis_attr) {
+  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(axis_attr), c.input(0).ndim()));
+  return rules::CheckAxesNotEmpty(c.name(), c.input(0).shape, axes);
+}
+
 absl::Status BatchNormRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(NormRule(c, 2));
-  CHX_ASSIGN_OR_RETURN(const uint32_t axes, Axes(c.name(), c.attr(2), c.input(0).ndim()));
-  return rules::CheckAxesNotEmpty(c.name(), c.input(0).shape, axes);
+  return CheckNotEmpty(c, 2);
 }
 
 absl::Status FixedBatchNormRule(InferContext& c) { return NormRule(c, 1); }
@@ -105,9 +109,10 @@ class Normalizer {
   Value x_;
 };
 
-// x, gamma, beta; eps, axis. Whoever calls this has checked the rest.
+// x, gamma, beta; eps, axis.
 absl::Status NormForwardRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckOperands(c, 1, 3));
+  CHX_RETURN_IF_ERROR(CheckNotEmpty(c, 1));
   const Dtype dtype = WideDtype(c.input(0).dtype, c.input(1).dtype);
   CHX_RETURN_IF_ERROR(c.AddOutput(c.input(0).dtype, c.input(0).shape));
   CHX_RETURN_IF_ERROR(c.AddOutput(dtype, c.input(1).shape));
@@ -129,6 +134,7 @@ void NormForwardCompose(ComposeContext& c) {
 // x, gamma, gy; eps, axis.
 absl::Status BackwardRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckOperands(c, 1, 2));
+  CHX_RETURN_IF_ERROR(CheckNotEmpty(c, 1));
   if (c.input(2).shape != c.input(0).shape || !IsFloat(c.input(2).dtype)) {
     return DimensionError("[", c.name(), "] expects a gradient for each element of x, got ",
                           c.input(2).ToString());

@@ -173,3 +173,14 @@ def test_what_is_not_finite_is_a_linalg_error(dtype, value):
             print(function())
     assert chx.isnan(linalg.solve(a, a)).any()
     assert chx.isnan(linalg.cofactors(a)).all()
+
+
+def test_second_gradients_of_determinants_beside_what_is_not_finite():
+    n = 128
+    rotations = np.linalg.qr(np.random.default_rng(0).standard_normal((2, n, n)))[0]
+    rotations[1, 2, 3] = np.nan
+    a = chx.array(rotations, "float32").require_grad()
+    (grad,) = chx.grad([chx.sum(chx.linalg.det(a))], [a], enable_double_backprop=True)
+    (second,) = chx.grad([chx.sum(grad)], [a])
+    assert chx.isfinite(second[0]).all()
+    assert chx.isnan(second[1]).any()

@@ -254,7 +254,12 @@ absl::StatusOr<std::vector<OwnedFd>> RemoteGroups::ConnectAll(const groups::Noti
   {
     const MutexLock lock(&mutex);
     while (status.ok() && missing > 0) {
-      if (come.wait_until(mutex, deadline) != std::cv_status::timeout) continue;
+      const Deadline now = std::chrono::steady_clock::now();
+      if (network_.stopped()) status = MakeError(ErrorKind::kConnection, "the daemon ends");
+      if (status.ok() && now < deadline) {
+        come.wait_until(mutex, std::min(deadline, now + std::chrono::milliseconds(100)));
+        continue;
+      }
       for (int i = 0; i < self && status.ok(); ++i) {
         if (sockets[static_cast<size_t>(i)].get() >= 0) continue;
         status = MakeError(ErrorKind::kTimeout,

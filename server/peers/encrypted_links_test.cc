@@ -1,6 +1,9 @@
 #include "server/peers/encrypted_links.h"
 
 #include <gtest/gtest.h>
+#include <openssl/rsa.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -8,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -122,6 +126,72 @@ TEST_F(EncryptedLinksTest, WhatWasSentBeforeTheEndArrives) {
   SendAll(a.get(), "the last words");
   { const OwnedFd ended = std::move(a); }
   EXPECT_EQ(Receive(b.get(), 100), "the last words");
+}
+
+TEST_F(EncryptedLinksTest, AlsoBeforeTheEndOfThemAll) {
+  std::string much(3000000, 'm');
+  much += "the end";
+  auto [a, b] = SocketPair();
+  auto ending = std::make_unique<EncryptedLinks>();
+  OwnedFd plain_a = *ending->Encrypt(std::move(a), Side::kConnects, kKey);
+  const OwnedFd plain_b = *other_.Encrypt(std::move(b), Side::kAccepts, kKey);
+  std::string got;
+  std::thread receives([&] { got = Receive(plain_b.get(), much.size()); });
+  SendAll(plain_a.get(), much);
+  { const OwnedFd ended = std::move(plain_a); }
+  ending = nullptr;
+  receives.join();
+  EXPECT_TRUE(got == much) << got.size();
+}
+
+// What has come is read, though the other side does not take what is sent to it any more.
+TEST_F(EncryptedLinksTest, AndByWhoGoesOnSending) {
+  auto [a, b] = Connect(kKey, kKey);
+  SendAll(a.get(), "the last words");
+  { const OwnedFd ended = std::move(a); }
+  SendAll(b.get(), std::string(1000000, 'x'));
+  EXPECT_EQ(Receive(b.get(), 100), "the last words");
+}
+
+TEST_F(EncryptedLinksTest, KeysAreChanged) {
+  EncryptedLinks often(100000);
+  auto [a, b] = SocketPair();
+  const OwnedFd plain_a = *often.Encrypt(std::move(a), Side::kConnects, kKey);
+  const OwnedFd plain_b = *other_.Encrypt(std::move(b), Side::kAccepts, kKey);
+  const std::string much(5000000, 'm');
+  std::thread sends([&] { SendAll(plain_a.get(), much); });
+  EXPECT_TRUE(Receive(plain_b.get(), much.size()) == much);
+  sends.join();
+  SendAll(plain_b.get(), "and back");
+  EXPECT_EQ(Receive(plain_a.get(), 8), "and back");
+}
+
+// TLS by a certificate of its own, from somebody between the two.
+TEST_F(EncryptedLinksTest, WhoeverHasNoKeyIsCut) {
+  for (const Side side : {Side::kConnects, Side::kAccepts}) {
+    auto [a, stranger] = SocketPair();
+    const OwnedFd plain = *one_.Encrypt(std::move(a), side, kKey);
+    SendAll(plain.get(), "a secret");
+    SSL_CTX* const context = SSL_CTX_new(TLS_method());
+    EVP_PKEY* const key = EVP_RSA_gen(2048);
+    X509* const certificate = X509_new();
+    X509_set_pubkey(certificate, key);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), 0);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+    X509_sign(certificate, key, EVP_sha256());
+    ASSERT_EQ(SSL_CTX_use_certificate(context, certificate), 1);
+    ASSERT_EQ(SSL_CTX_use_PrivateKey(context, key), 1);
+    SSL* const ssl = SSL_new(context);
+    SSL_set_fd(ssl, stranger.get());
+    const int done = side == Side::kConnects ? SSL_accept(ssl) : SSL_connect(ssl);
+    char heard[100];
+    EXPECT_LE(done == 1 ? SSL_read(ssl, heard, sizeof(heard)) : 0, 0);
+    EXPECT_EQ(Receive(plain.get(), 1), "");
+    SSL_free(ssl);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    SSL_CTX_free(context);
+  }
 }
 
 TEST_F(EncryptedLinksTest, AnotherKeyIsCut) {

@@ -178,7 +178,7 @@ absl::StatusOr<PeerPurpose> PeerNetwork::Greet(OwnedFd* socket) {
   {
     const MutexLock lock(&mutex_);
     --greeting_;
-    CloseNoMore(fd);
+    ShutDownNoMore(fd);
     if (stopped_) return DaemonEnds();
   }
   CHX_RETURN_IF_ERROR(proved.status());
@@ -198,11 +198,11 @@ bool PeerNetwork::UnlessStopped(int socket, absl::FunctionRef<void()> fn) {
   }
   fn();
   const MutexLock lock(&mutex_);
-  CloseNoMore(socket);
+  ShutDownNoMore(socket);
   return !stopped_;
 }
 
-void PeerNetwork::CloseNoMore(int socket) {
+void PeerNetwork::ShutDownNoMore(int socket) {
   open_.erase(std::find(open_.begin(), open_.end(), socket));
 }
 
@@ -220,6 +220,11 @@ void PeerNetwork::Attend(OwnedFd socket) {
   const MutexLock lock(&mutex_);
   --threads_;
   changed_.notify_all();
+}
+
+bool PeerNetwork::stopped() const {
+  const MutexLock lock(&mutex_);
+  return stopped_;
 }
 
 void PeerNetwork::Stop() {

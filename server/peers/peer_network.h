@@ -53,6 +53,7 @@ class PeerNetwork {
   // Ends all connections about groups, and waits for their threads; nobody connects any more. Those
   // of groups are theirs.
   void Stop();
+  bool stopped() const;
 
  private:
   struct Expected {
@@ -74,7 +75,7 @@ class PeerNetwork {
   bool UnlessStopped(int socket, absl::FunctionRef<void()> fn);
   // False: it has stopped before.
   bool Pause(Deadline until);
-  void CloseNoMore(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShutDownNoMore(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<OwnedFd> PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
                                    const Proved& proved) const;
   // Waits a little for a group that others know already.
@@ -88,7 +89,7 @@ class PeerNetwork {
   OwnedFd stop_reading_, stop_writing_;  // a pipe: its end ends the thread
   std::thread thread_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -256,9 +256,9 @@ bool Plan::MayFailHalfway() const {
   });
 }
 
-void Plan::MeetWithout(Executor& executor, size_t after, const absl::Status& failed) const {
+void Plan::MeetWithout(Executor& executor, size_t failed_call, const absl::Status& failed) const {
   if (!has_collectives_) return;
-  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(after + 1)) {
+  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(failed_call + 1)) {
     if (IsCollective(call)) executor.MeetWithout(call.kernel, failed);
   }
 }

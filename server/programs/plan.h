@@ -52,6 +52,7 @@ class Plan {
   struct Progress {
     bool began = false;  // else nothing has run: the plan cannot be used now
     bool wrote = false;  // what can be seen outside, or it was about to
+    int64_t times = 0;   // that have come to their end
     size_t command = 0;  // that has run last
     size_t call = 0;     // its first one that may not have
   };
@@ -72,10 +73,6 @@ class Plan {
   bool MayFailHalfway() const;
   // Whether an operator that may fail so is left out, as nothing depends on it.
   bool DropsChecks() const { return drops_checks_; }
-
-  // Whether a run waits for other sessions. What it has in common with them is not for its commands
-  // to repeat.
-  bool has_collectives() const { return has_collectives_; }
 
   // The time of each step of runs is measured from now on.
   void Measure() { measures_ = true; }
@@ -150,8 +147,9 @@ class Plan {
   bool WritesOutside(const TraceCall& call) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
                       Progress* progress);
-  // The other ranks learn of collectives that a run which has failed does not come to.
-  void MeetWithout(Executor& executor, size_t after, const absl::Status& failed) const;
+  // The other ranks learn of collectives that a run does not come to, those behind the call that
+  // has failed.
+  void MeetWithout(Executor& executor, size_t failed_call, const absl::Status& failed) const;
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;

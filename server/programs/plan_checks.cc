@@ -76,7 +76,8 @@ int Plan::SettledObject(int object, int depth, std::vector<TraceCall>* first) {
 // The kernel itself, with the integers that it gets, and whatever floats there are.
 bool Plan::AddCheck(const TraceCall& call, std::vector<TraceCall>* first) {
   const OpDef& op = *call.kernel.op;
-  if (op.checked != nullptr || op.stable_inputs || op.in_place || op.written_inputs != 0) {
+  if (op.kind == OpKind::kCollective || op.checked != nullptr || op.stable_inputs || op.in_place ||
+      op.written_inputs != 0) {
     return false;
   }
   TraceCall check = call;

@@ -231,6 +231,7 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   for (int64_t i = 0; i < times && status.ok(); ++i) {
     const size_t first = static_cast<size_t>(i) * slots_.size();
     status = Repeat(executor, values.subspan(first, slots_.size()), source, progress);
+    if (status.ok()) ++progress->times;
   }
   if (status.ok()) {
     Finish(arguments, results);

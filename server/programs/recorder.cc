@@ -243,6 +243,8 @@ TraceCall Recorder::Traced(const KernelCall& call, absl::Span<const Array* const
 
 void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) {
   if (trace_.calls.size() >= kMaxRecorded) Decline("it runs more kernels than a plan has room for");
+  // Who has met others cannot do so again by the commands, as when a plan of a window has failed.
+  if (!may_wait_ && call.op.kind == OpKind::kCollective) Decline("it waits for other sessions");
   TraceCall traced = Traced(call, arrays);
   traced.kernel.scratch = scratch;
   if (!declined_.empty()) return;

@@ -21,8 +21,9 @@ namespace chx::server {
 // buffer's serial: temporaries are freed and made as ever. Used under the session's lock.
 class Recorder final : public KernelObserver {
  public:
-  // `last_buffer`: the serial of the last buffer that there is.
-  explicit Recorder(uint64_t last_buffer) : last_buffer_(last_buffer) {}
+  // `last_buffer`: the serial of the last buffer that there is. `may_wait`: there may be
+  // collectives.
+  Recorder(uint64_t last_buffer, bool may_wait) : last_buffer_(last_buffer), may_wait_(may_wait) {}
 
   // Before the first command. Arguments in their order.
   void AddArgument(const Variable& argument);
@@ -87,6 +88,7 @@ class Recorder final : public KernelObserver {
   const TraceObject* Find(const Array& array) const;
 
   const uint64_t last_buffer_;
+  const bool may_wait_;
   Trace trace_;
   std::string declined_;
   int64_t bytes_ = 0;

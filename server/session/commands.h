@@ -91,6 +91,8 @@ void BreakGroupOf(const command::ReduceBackward& c, SessionState& state);
 // The same for what may have had collectives of any group: a program, or a backward pass, which has
 // none without such operators in a graph.
 void BreakGroups(SessionState& state, absl::string_view why);
+// If the program has collectives.
+void BreakGroupsOf(Program* program, SessionState& state);
 void BreakGroupsOfPass(SessionState& state);
 template <typename C>
 void BreakGroupsOfPass(const C& c, SessionState& state) {

@@ -61,6 +61,10 @@ void BreakGroupsOfPass(SessionState& state) {
   if (state.graph.collectives > 0) BreakGroups(state, "has not finished a backward pass");
 }
 
+void BreakGroupsOf(Program* program, SessionState& state) {
+  if (HasCollectives(program)) BreakGroups(state, "has not run a program to its end");
+}
+
 void BreakGroups(SessionState& state, absl::string_view why) {
   if (state.groups != nullptr) state.groups->BreakAll(why);
 }

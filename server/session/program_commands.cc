@@ -129,6 +129,7 @@ void RunCommand(const command::RunProgram& c, CommandContext& context) {
   absl::Status status = CheckRun(c, program, state);
   RootErrorPtr inherited;
   if (status.ok()) status = FindInherited(c, *program, &state.handles, &inherited);
+  if (program != nullptr && (!status.ok() || inherited != nullptr)) BreakGroupsOf(program, state);
   if (!status.ok()) {
     context.Fail(c, std::move(status), "run_program");
     return;

@@ -165,10 +165,7 @@ class ProgramRun {
       SharedUse use;
       bool shares = false;
       if (going_on.ok()) going_on = HoldShared(&use, &shares);
-      if (!going_on.ok()) {
-        context_.Fail(c_, std::move(going_on), "run_program");
-        return;
-      }
+      if (!going_on.ok()) return FailBefore(std::move(going_on));
       const int64_t left = c_.times - done;
       const auto values = absl::MakeConstSpan(c_.values).subspan(static_cast<size_t>(done) * each);
       // Others have their turn between any two times.
@@ -183,6 +180,7 @@ class ProgramRun {
       ++done;
       // Those that follow would fail, too.
       if (left > 1 && context_.output.errors.size() > errors) {
+        BreakGroupsOf(&program_, state_);
         context_.Inherit(c_.results, context_.output.errors.back().error);
         return;
       }
@@ -190,6 +188,11 @@ class ProgramRun {
   }
 
  private:
+  // No command has run, or no further time begins: the program's collectives are not met.
+  void FailBefore(absl::Status why) {
+    BreakGroupsOf(&program_, state_);
+    context_.Fail(c_, std::move(why), "run_program");
+  }
   // Once, by the commands: a plan makes no graph.
   void RunInGraph() {
     CommandRun run(program_, c_, &context_);
@@ -204,6 +207,8 @@ class ProgramRun {
   // what this program writes, is seen as a whole.
   absl::Status HoldShared(SharedUse* use, bool* shares) {
     if (!state_.executor.shares() || program_.interface == nullptr) return absl::OkStatus();
+    // Nobody waits for other ranks and holds something.
+    if (HasCollectives(&program_)) return absl::OkStatus();
     RootErrorPtr none;
     const auto arguments = state_.handles.UseAll(c_.arguments, &none);
     if (!arguments.ok() || none != nullptr) return absl::OkStatus();
@@ -250,7 +255,7 @@ class ProgramRun {
     if (whole && program_.plans.empty()) {
       absl::Status fits = state_.executor.CheckFits(program_.run_bytes);
       if (!fits.ok()) {
-        context_.Fail(c_, std::move(fits), "run_program");
+        FailBefore(std::move(fits));
         return -1;
       }
     }
@@ -263,9 +268,11 @@ class ProgramRun {
           plan->Run(state_.executor, *arguments, count, values, &results, &progress);
       if (!progress.began) {
         if (!whole || KindOf(status) != ErrorKind::kMemory) return 0;
-        context_.Fail(c_, std::move(status), "run_program");
+        FailBefore(std::move(status));
         return -1;
       }
+      // The plan has met the others for what was left of this time.
+      if (!status.ok() && progress.times + 1 < left) BreakGroupsOf(&program_, state_);
       if (!status.ok()) return Fail(*plan, *arguments, progress, std::move(status));
       if (count == left) Bind(results);
       return count;

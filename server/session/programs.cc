@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "ops/error.h"
+#include "ops/registry.h"
 #include "proto/command_codec.h"
 #include "server/session/recording.h"
 #include "server/session/step_commands.h"
@@ -43,6 +44,20 @@ absl::StatusOr<int64_t> CountCommands(const Program& program) {
 }
 
 }  // namespace
+
+bool HasCollectives(Program* program) {
+  if (program->collectives.has_value()) return *program->collectives;
+  const OpRegistry& registry = OpRegistry::Global();
+  CommandReader reader(program->records);
+  bool found = false;
+  for (Command command; !found && !reader.AtEnd() && reader.Next(&command).ok();) {
+    const auto* const call = std::get_if<command::ApplyOp>(&command);
+    if (call == nullptr || call->op == 0 || call->op > registry.size()) continue;
+    found = registry.at(static_cast<OpId>(call->op - 1)).kind == OpKind::kCollective;
+  }
+  program->collectives = found;
+  return found;
+}
 
 bool ProgramInterface::Fits(absl::Span<const Variable* const> others) const {
   if (others.size() != arguments.size()) return false;

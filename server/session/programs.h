@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "proto/command.h"
 #include "server/autograd/apply.h"
@@ -74,9 +75,13 @@ struct Program {
   int64_t charged = 0;
   // As it was recorded; null: it has come from a snapshot and has not been run by its commands.
   std::unique_ptr<ProgramInterface> interface;
+  absl::optional<bool> collectives;  // HasCollectives' answer, once it has been asked
   // Of one that another session has published: whether it may be run still. Null: the session's.
   std::shared_ptr<const Withdrawal> published;
 };
+
+// Whether its commands wait for other ranks.
+bool HasCollectives(Program* program);
 
 class Programs {
  public:

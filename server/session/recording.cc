@@ -27,7 +27,7 @@ Recording::Recording(uint64_t number, SessionState* state, bool keep_commands)
       meter_(state->meter),
       keeps_(keep_commands),
       of_window_(false),
-      recorder_(state->executor.last_buffer()),
+      recorder_(state->executor.last_buffer(), /*may_wait=*/true),
       program_(std::make_unique<Program>()) {}
 
 Recording::Recording(SessionState* state, MemoryMeter* meter)
@@ -36,7 +36,7 @@ Recording::Recording(SessionState* state, MemoryMeter* meter)
       meter_(*meter),
       keeps_(false),
       of_window_(true),
-      recorder_(state->executor.last_buffer()),
+      recorder_(state->executor.last_buffer(), /*may_wait=*/false),
       program_(std::make_unique<Program>()) {}
 
 absl::Status Recording::CheckLeaf(const Variable& variable) const {

@@ -189,8 +189,6 @@ absl::Status RepeatedWindows::MakePlan(Known* known, SessionState* state) {
   for (const Array& value : values) results.push_back(&value);
   CHX_ASSIGN_OR_RETURN(known->plan, recording->FinishPlan(results, known->shape.slots()));
   known->graph = std::make_shared<const GraphTemplate>(std::move(graph));
-  if (known->plan->has_collectives())
-    return absl::UnimplementedError("it waits for other sessions");
   if (known->plan->MayFailHalfway() || known->plan->DropsChecks()) {
     return absl::UnimplementedError(
         "an operator may fail by its values, after a write or unnoticed");

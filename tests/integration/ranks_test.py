@@ -121,3 +121,38 @@ def test_a_group_that_does_not_form(daemon):
     (text,) = said((1, 3))
     assert text.startswith("TimeoutError"), text
     assert "ranks 0, 2 did not come to process group 'never' of 3 within 2s" in text
+
+
+# A rank whose second labels are out of range in the second of three times, after the collective.
+REPEATED = """
+    say("here")
+    hear()
+    d = chx.distributed
+    d.init({rank}, 2, name="repeated")
+    x = chx.zeros((2, 4), "float32")
+
+    @chx.jit
+    def step(x, labels):
+        total = d.all_reduce(chx.sum(x) + 1)
+        loss = chx.sum(chx.softmax_cross_entropy(x, labels))
+        labels += 1
+        return total, loss
+
+    total, _ = step(x, chx.array([0, 0]))
+    say(total.item())
+    try:
+        total, loss = step.repeat(3, x, chx.array([{first}, {first}]))
+        say(total.item(), loss.item())
+    except (chx.ContextError, IndexError) as error:
+        say(type(error).__name__, str(error).splitlines()[0])
+"""
+
+
+def test_a_repeated_program_that_fails_between_collectives(daemon):
+    with contextlib.ExitStack() as stack:
+        programs = [REPEATED.format(rank=rank, first=first) for rank, first in ((0, 0), (1, 3))]
+        good, bad = started(stack, daemon, programs)
+        all_say([good, bad], "2.0")
+        assert bad.hear().startswith("IndexError [softmax_cross_entropy]")
+        text = good.hear()
+        assert "rank 1 has not run a program to its end" in text, text

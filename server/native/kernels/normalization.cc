@@ -91,7 +91,7 @@ class Channels {
   void ForRows(Run&& run) const {
     const int64_t n = columns_ ? n_ : layout_.inner;
     const int64_t step = layout_.channels * layout_.inner;
-    const int64_t most = std::max<int64_t>(1, kStopElements / n);
+    const int64_t most = std::max<int64_t>(1, kStopElements / std::max<int64_t>(1, n));
     StopWatch watch;
     for (int64_t o = 0; o < layout_.outer; o += most) {
       const int64_t count = std::min(most, layout_.outer - o);

@@ -27,6 +27,9 @@ const Case kCases[] = {
     {{2, 2, 1100}, {2}, {0, 2}},
     {{40, 5, 1, 1}, {5}, {0, 2, 3}},
     {{3, 4, 2, 2}, {4}, {-1, 0, 2}},
+    {{300, 3, 7}, {3}, {0, 2}},
+    {{40, 2, 7, 7}, {2}, {0, 2, 3}},
+    {{3, 2, 600}, {2}, {0, 2}},
 };
 
 class NormalizationTest : public testing::Test {
@@ -117,6 +120,37 @@ TEST_F(NormalizationTest, ForwardAndGradients) {
       ExpectClose(out[1], ggamma, terms * std::sqrt(count));
       ExpectClose(out[2], gbeta, terms * std::sqrt(count));
     }
+  }
+}
+
+// Means of rows shorter than a vector are as exact as others.
+TEST_F(NormalizationTest, ShortRowsFarFromZero) {
+  const Shape shape = {500, 2, 3};
+  TestArray x = Random(Dtype::kFloat32, shape);
+  for (int64_t i = 0; i < x.size(); ++i) x.Set(i, 1000 + x.Get(i));
+  const TestArray scale = Random(Dtype::kFloat32, {2});
+  const std::vector<TestArray> out =
+      Call("batch_norm_forward", {x, scale, scale},
+           {TestArray(Dtype::kFloat32, shape), TestArray(Dtype::kFloat32, {2}),
+            TestArray(Dtype::kFloat32, {2})},
+           {kEps, Ints{0, 2}});
+  for (int64_t channel = 0; channel < 2; ++channel) {
+    Number mean = 0;
+    for (int64_t i = 0; i < x.size(); ++i) mean += i / 3 % 2 == channel ? x.Get(i) / 1500 : 0;
+    EXPECT_NEAR(static_cast<double>(out[1].Get(channel)), static_cast<double>(mean), 1e-4);
+  }
+}
+
+TEST_F(NormalizationTest, NoElements) {
+  for (const Shape& shape : {Shape{2, 3, 0}, Shape{0, 3, 2}}) {
+    const TestArray x(Dtype::kFloat32, shape);
+    const TestArray scale(Dtype::kFloat32, {3});
+    const Attrs attrs = {kEps, Ints{0, 2}};
+    Call("batch_norm_grad", {x, scale, x}, {x, scale, scale}, attrs);
+    Call("batch_norm_forward", {x, scale, scale}, {x, scale, scale}, attrs);
+    // Whoever names the operator is told before.
+    EXPECT_FALSE(runner_.TryRun("batch_norm_grad", {x, scale, x}, attrs).ok());
+    EXPECT_FALSE(runner_.TryRun("batch_norm_forward", {x, scale, scale}, attrs).ok());
   }
 }
 

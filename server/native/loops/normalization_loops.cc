@@ -21,7 +21,7 @@ struct Norm {
   static constexpr int64_t kLane = 16;
   static constexpr int64_t kSpan = 1024;  // summed as T; longer sums are double
 
-  // By the compiler's vectors: it does not find them where rows are short.
+  // By the compiler's vectors: it does not find them where rows are short. Rests are one by one.
   typedef T Vector __attribute__((vector_size(kVectorBytes)));  // NOLINT
   static constexpr int64_t kWidth = sizeof(Vector) / sizeof(T);
 
@@ -34,7 +34,7 @@ struct Norm {
   // Sums in T, of no more than kSpan elements.
   struct Lanes {
     Vector lanes[kLane / kWidth] = {};
-    T rest = T(0);
+    double rest = 0;  // all there is of rows shorter than that
 
     // f(in[begin]...) and so on, where f takes vectors, too.
     template <typename F, typename... In>
@@ -44,7 +44,7 @@ struct Norm {
         for (int64_t v = 0; v < kLane / kWidth; ++v)
           lanes[v] += f(VectorAt(in + i + v * kWidth)...);
       }
-      for (; i < end; ++i) rest += f(in[i]...);
+      for (; i < end; ++i) rest += static_cast<double>(f(in[i]...));
     }
     CHX_HD void MoveTo(double* sum) {
       T each[kLane];
@@ -55,7 +55,7 @@ struct Norm {
       for (int64_t width = kLane / 2; width > 0; width /= 2) {
         for (int64_t l = 0; l < width; ++l) wide[l] += wide[l + width];
       }
-      *sum += wide[0] + static_cast<double>(rest);
+      *sum += wide[0] + rest;
       *this = Lanes();
     }
   };
