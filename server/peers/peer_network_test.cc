@@ -172,7 +172,9 @@ TEST_F(PeerNetworkTest, ItsEndWaitsForNobodyElse) {
   for (auto& each : connecting) {
     const bool over = each.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     EXPECT_TRUE(over);
-    if (over) EXPECT_FALSE(each.get().ok());
+    if (over) {
+      EXPECT_FALSE(each.get().ok());
+    }
   }
   ended = true;
   hangs_up.join();
