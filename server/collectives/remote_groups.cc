@@ -251,21 +251,27 @@ absl::StatusOr<std::vector<OwnedFd>> RemoteGroups::ConnectAll(const groups::Noti
     status = socket.status();
     if (socket.ok()) sockets[static_cast<size_t>(i)] = *std::move(socket);
   }
-  {
+  // Without the network's lock, under which they come.
+  const auto wait_until = [&](Deadline until) {
     const MutexLock lock(&mutex);
-    while (status.ok() && missing > 0) {
-      const Deadline now = std::chrono::steady_clock::now();
-      if (network_.stopped()) status = MakeError(ErrorKind::kConnection, "the daemon ends");
-      if (status.ok() && now < deadline) {
-        come.wait_until(mutex, std::min(deadline, now + std::chrono::milliseconds(100)));
-        continue;
-      }
-      for (int i = 0; i < self && status.ok(); ++i) {
-        if (sockets[static_cast<size_t>(i)].get() >= 0) continue;
-        status = MakeError(ErrorKind::kTimeout,
-                           absl::StrCat("the daemon at ", formed.daemons(i).address(),
-                                        " did not connect in time"));
-      }
+    while (missing > 0 && come.wait_until(mutex, until) != std::cv_status::timeout) {
+    }
+    return missing == 0;
+  };
+  constexpr std::chrono::milliseconds kLook(100);  // how often for the daemon's end
+  for (Deadline now = std::chrono::steady_clock::now();
+       status.ok() && !wait_until(std::min(deadline, now + kLook));
+       now = std::chrono::steady_clock::now()) {
+    if (network_.stopped()) {
+      status = MakeError(ErrorKind::kConnection, "the daemon ends");
+    } else if (std::chrono::steady_clock::now() >= deadline) {
+      const MutexLock lock(&mutex);
+      int absent = 0;
+      while (absent < self && sockets[static_cast<size_t>(absent)].get() >= 0) ++absent;
+      if (absent == self) continue;  // the last one has just come
+      status = MakeError(ErrorKind::kTimeout,
+                         absl::StrCat("the daemon at ", formed.daemons(absent).address(),
+                                      " did not connect in time"));
     }
   }
   network_.ForgetGroup(purpose.group);
