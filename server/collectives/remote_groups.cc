@@ -259,9 +259,7 @@ absl::StatusOr<std::vector<OwnedFd>> RemoteGroups::ConnectAll(const groups::Noti
     return missing == 0;
   };
   constexpr std::chrono::milliseconds kLook(100);  // how often for the daemon's end
-  for (Deadline now = std::chrono::steady_clock::now();
-       status.ok() && !wait_until(std::min(deadline, now + kLook));
-       now = std::chrono::steady_clock::now()) {
+  while (status.ok() && !wait_until(std::min(deadline, std::chrono::steady_clock::now() + kLook))) {
     if (network_.stopped()) {
       status = MakeError(ErrorKind::kConnection, "the daemon ends");
     } else if (std::chrono::steady_clock::now() >= deadline) {

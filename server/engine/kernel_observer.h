@@ -17,7 +17,7 @@ inline bool MustNotChange(const OpDef& op, Dtype dtype) {
 // A kernel with all that it is called with.
 struct KernelCall {
   const OpDef& op;  // the kernel's
-  Kernel kernel;
+  Kernel kernel;    // null: the operator is a collective
   DeviceId device;
   absl::Span<const KernelTensor> inputs;
   absl::Span<const KernelTensor> outputs;

@@ -190,16 +190,15 @@ absl::StatusOr<PeerPurpose> PeerNetwork::Greet(OwnedFd* socket) {
   return proved->purpose;
 }
 
-bool PeerNetwork::UnlessStopped(int socket, absl::FunctionRef<void()> fn) {
+void PeerNetwork::UnlessStopped(int socket, absl::FunctionRef<void()> fn) {
   {
     const MutexLock lock(&mutex_);
-    if (stopped_) return false;
+    if (stopped_) return;
     open_.push_back(socket);
   }
   fn();
   const MutexLock lock(&mutex_);
   ShutDownNoMore(socket);
-  return !stopped_;
 }
 
 void PeerNetwork::ShutDownNoMore(int socket) {

@@ -51,7 +51,7 @@ class PeerNetwork {
   void ForgetGroup(const GroupNumber& group);
 
   // Ends all connections about groups, and waits for their threads; nobody connects any more. Those
-  // of groups are theirs.
+  // of groups are theirs; without their encryption, which ends with this object.
   void Stop();
   bool stopped() const;
 
@@ -71,11 +71,12 @@ class PeerNetwork {
   void Attend(OwnedFd socket);
   // Lets the other side in: the socket is then that for what is not encrypted.
   absl::StatusOr<PeerPurpose> Greet(OwnedFd* socket);
-  // Calls fn() with the socket among those that Stop shuts down. False: it has stopped.
-  bool UnlessStopped(int socket, absl::FunctionRef<void()> fn);
+  // Calls fn() with the socket among those that Stop shuts down, unless it has.
+  void UnlessStopped(int socket, absl::FunctionRef<void()> fn);
   // False: it has stopped before.
   bool Pause(Deadline until);
   void ShutDownNoMore(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Where what is not encrypted is read and written; the socket itself if nothing is.
   absl::StatusOr<OwnedFd> PlainEnd(OwnedFd socket, EncryptedLinks::Side side,
                                    const Proved& proved) const;
   // Waits a little for a group that others know already.

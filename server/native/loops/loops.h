@@ -62,8 +62,7 @@ struct NormRows {
   int64_t n;
 };
 
-// Parts of batch normalization of one floating type T: of one channel, or of n neighbouring
-// channels
+// Parts of batch normalization of one floating type T: of one channel, or of n neighbouring ones
 // (`columns`). What belongs to a channel is in arrays of T or double, with one element or n. What
 // they sum is added to double.
 struct NormLoops {
