@@ -107,8 +107,7 @@ SessionRecordPtr SessionManager::PassOn(const SessionRecordPtr& old, SessionOwne
     auto it = sessions_.find(old->id);
     if (it == sessions_.end() || it->second != old) return nullptr;
     record->place = old->place;  // before Remove, which gives it up
-    stream = Remove(old);
-    names_.Retire(old->id, why);
+    stream = Remove(old, why);
     [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { old->passed_on = why; }();
     record->id = *std::move(id);
     record->number = old->number;

@@ -51,6 +51,7 @@ bool HasCollectives(Program* program) {
   CommandReader reader(program->records);
   bool found = false;
   for (Command command; !found && !reader.AtEnd() && reader.Next(&command).ok();) {
+    found = std::holds_alternative<command::ReduceBackward>(command);
     const auto* const call = std::get_if<command::ApplyOp>(&command);
     if (call == nullptr || call->op == 0 || call->op > registry.size()) continue;
     found = registry.at(static_cast<OpId>(call->op - 1)).kind == OpKind::kCollective;

@@ -95,8 +95,8 @@ absl::Status CheckWrites(const Program& program, SessionState* state) {
 }
 
 template <typename C>
-constexpr bool kOfGradients = IsOneOf<C, command::Backward, command::Grad, command::SetGrad,
-                                      command::GetGrad, command::RequireGrad>();
+constexpr bool kOfGradients =
+    kPass<C> || IsOneOf<C, command::SetGrad, command::GetGrad, command::RequireGrad>();
 
 // Holders have the arrays, and not the graphs that these are in.
 absl::Status CheckGradients(const Program& program, SessionState* state) {
@@ -127,7 +127,7 @@ absl::Status CheckGradients(const Program& program, SessionState* state) {
 
 absl::StatusOr<const Program*> FindPublishable(int64_t number, SessionState* state) {
   const auto unsigned_number = static_cast<uint64_t>(number);
-  const Program* const program =
+  Program* const program =
       IsOfRun(unsigned_number) ? nullptr : state->programs.Find(unsigned_number);
   if (program == nullptr) {
     return ValueError("[publish] expects a program of this session, got ", unsigned_number);
@@ -140,6 +140,10 @@ absl::StatusOr<const Program*> FindPublishable(int64_t number, SessionState* sta
   if (program->interface == nullptr) {
     return ValueError(
         "[publish] expects a program that has run since the daemon was started anew: call it once");
+  }
+  if (HasCollectives(program)) {
+    return CannotPublish("that exchanges arrays with the ranks of a process group",
+                         "call collectives outside of it");
   }
   CHX_RETURN_IF_ERROR(CheckSlots(*program, *state));
   CHX_RETURN_IF_ERROR(CheckWrites(*program, state));

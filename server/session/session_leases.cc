@@ -156,7 +156,9 @@ void SessionManager::ReapLoop() {
       }
       late.erase(std::remove_if(late.begin(), late.end(), waits), late.end());
       streams.reserve(late.size());
-      for (const Late& each : late) streams.push_back(Remove(each.record));
+      for (const Late& each : late) {
+        streams.push_back(Remove(each.record, WhyEnded(each.reason)));
+      }
       if (late.empty()) wake_.wait_until(mutex_, next);
     }
     for (const SessionRecordPtr& record : left) {

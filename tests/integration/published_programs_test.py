@@ -231,6 +231,12 @@ def test_what_changes_the_owner_is_refused_with_what_to_do(daemon):
         def gradient(x):
             return chx.grad([chx.sum(x * w * w)], [w])[0]
 
+        chx.distributed.init(0, 1, session=session)
+
+        @chx.jit
+        def reduced(x):
+            return chx.distributed.all_reduce(x)
+
         @chx.jit
         def scaled(x, rate):
             return x * rate
@@ -244,6 +250,7 @@ def test_what_changes_the_owner_is_refused_with_what_to_do(daemon):
         for function, message in (
             (drop, "random numbers: pass an array of random numbers"),
             (gradient, "gradients of arrays that it captures: let it capture"),
+            (reduced, "exchanges arrays with the ranks of a process group: call collectives"),
         ):
             with pytest.raises(ValueError, match=message):
                 session.publish("refused", function, x)
