@@ -7,6 +7,7 @@
 #include "client/autograd.h"         // IWYU pragma: export
 #include "client/connect_options.h"  // IWYU pragma: export
 #include "client/distributed.h"      // IWYU pragma: export
+#include "client/dropout.h"          // IWYU pragma: export
 #include "client/file_array.h"       // IWYU pragma: export
 #include "client/function.h"         // IWYU pragma: export
 #include "client/log.h"              // IWYU pragma: export

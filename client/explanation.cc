@@ -45,6 +45,7 @@ struct Plan {
   int64_t results = 0;             // bytes
   int64_t in_sequences = 0;        // steps that the device may repeat as one with those beside them
   int64_t repeated = 0;            // how often it has repeated a sequence
+  int64_t beside = 0;              // collectives that go on while other steps run
   std::vector<std::string> shared;
   std::vector<std::string> dropped;
 
@@ -123,6 +124,8 @@ void AddTo(Plan* plan, const Line& line) {
   } else if (line.kind() == "sequences") {
     plan->in_sequences = line.Number(0);
     plan->repeated = line.Number(1);
+  } else if (line.kind() == "beside") {
+    plan->beside = line.Number(0);
   } else if (line.kind() == "shared") {
     plan->shared.push_back(line.Text(0));
   } else if (line.kind() == "dropped") {
@@ -160,6 +163,9 @@ std::vector<std::string> Facts(const Plan& plan) {
   if (plan.in_sequences > 0) {
     facts.push_back(absl::StrCat("in sequences that the device repeats as one: ", plan.in_sequences,
                                  " steps, ", plan.repeated, " repetitions"));
+  }
+  if (plan.beside > 0) {
+    facts.push_back(absl::StrCat("collectives that go on while other steps run: ", plan.beside));
   }
   if (plan.measured > 0) {
     const double each = plan.nanoseconds() / static_cast<double>(plan.measured);

@@ -232,11 +232,6 @@ absl::Status Gradients::ReduceBackward(absl::Span<ArrayBody* const> outputs,
   if (args.enable_double_backprop) {
     return ValueError("[backward] cannot reduce gradients that are differentiated again");
   }
-  if (queue_.Records()) {
-    return MakeError(ErrorKind::kNotImplemented,
-                     "[jit] cannot record a backward pass whose gradients are reduced meanwhile: "
-                     "call it outside of the function, or all_reduce after backward");
-  }
   if (!session_.connection().knows_reduce_backward()) {
     return MakeError(ErrorKind::kNotImplemented,
                      "[backward] the daemon is older: it does not reduce gradients meanwhile");

@@ -136,6 +136,11 @@ std::string Default(const AttrDef& attr) {
   if (attr.type == AttrType::kInts) {
     return absl::StrCat(" = {", absl::StrJoin(attr.default_value.ints(), ", "), "}");
   }
+  if (attr.type == AttrType::kDtype) {
+    std::string name(DtypeName(attr.default_value.AsDtype()));
+    name[0] = absl::ascii_toupper(name[0]);
+    return absl::StrCat(" = Dtype::k", name);
+  }
   return absl::StrCat(" = ", attr.default_value.ToString());
 }
 
@@ -202,8 +207,8 @@ void WriteHeader(const std::vector<const OpDef*>& ops) {
   std::cout << "// Generated from the operator table by ops/codegen. Do not edit.\n"
                "#ifndef CHX_CHAINERX_OPERATORS_H_\n#define CHX_CHAINERX_OPERATORS_H_\n\n"
                "#include <cstdint>\n#include <string>\n#include <vector>\n\n"
-               "#include \"chx/chainerx/array.h\"\n#include \"chx/chainerx/optional.h\"\n#include "
-               "\"chx/chainerx/scalar.h\"\n"
+               "#include \"chx/chainerx/array.h\"\n#include \"chx/chainerx/dtype.h\"\n"
+               "#include \"chx/chainerx/optional.h\"\n#include \"chx/chainerx/scalar.h\"\n"
                "#include \"chx/chainerx/shape.h\"\n\nnamespace chainerx {\n\n";
   for (const OpDef* op : ops) {
     std::cout << "// " << op->doc << "\n";

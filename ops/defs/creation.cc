@@ -42,6 +42,23 @@ absl::Status IdentityRule(InferContext& c) {
   return c.AddOutput(c.attr(1).AsDtype(), {n, n});
 }
 
+absl::Status OneHotRule(InferContext& c) {
+  const ArraySpec& x = c.input(0);
+  if (!IsInt(x.dtype)) {
+    return DtypeError("[one_hot] expects integers, got ", DtypeName(x.dtype));
+  }
+  if (x.ndim() == kMaxNdim) {
+    return DimensionError("[one_hot] expects fewer than ", kMaxNdim, " dimensions");
+  }
+  CHX_ASSIGN_OR_RETURN(const int axis,
+                       rules::NormalizeAxis(c.name(), c.attr(2).AsInt(), x.ndim() + 1));
+  Ints shape(x.shape.begin(), x.shape.end());
+  shape.insert(shape.begin() + axis, c.attr(0).AsInt());
+  CHX_RETURN_IF_ERROR(CheckShape(c.name(), shape, c.attr(1).AsDtype()));
+  c.CastInput(0, Dtype::kInt64);
+  return c.AddOutput(c.attr(1).AsDtype(), Shape(shape));
+}
+
 // A constant in the shape and dtype of input 0.
 Value FullLike(ComposeContext& c, Scalar value) {
   const ArraySpec& a = c.input(0).spec();
@@ -112,6 +129,19 @@ void RegisterFilled(OpRegistry& r) {
       .Compose(IdentityRule, [](ComposeContext& c) {
         c.SetOutput(0, c.Apply("eye", {}, {{"N", c.attr(0)}, {"dtype", c.attr(1)}}));
       });
+}
+
+void RegisterOneHot(OpRegistry& r) {
+  r.Add("one_hot")
+      .Doc(
+          "Ones where the index along a new axis is the integer x, else zeros: labels as vectors. "
+          "Integers out of range give zeros only.")
+      .Inputs({"x"})
+      .Outputs({"y"})
+      .Attr("num_classes", AttrType::kInt)
+      .Attr("dtype", AttrType::kDtype, Dtype::kFloat32)
+      .Attr("axis", AttrType::kInt, -1)
+      .Infer(OneHotRule);
 }
 
 void RegisterLike(OpRegistry& r) {
@@ -215,6 +245,7 @@ void RegisterCopies(OpRegistry& r) {
 
 void RegisterCreation(OpRegistry& r) {
   RegisterFilled(r);
+  RegisterOneHot(r);
   RegisterLike(r);
   RegisterCopies(r);
 }

@@ -109,20 +109,54 @@ Value Linear(ComposeContext& c, Value x, int axis, int64_t to) {
   return a * (1.0 - share) + b * share;
 }
 
+// Of an axis of the result.
+int64_t NewSize(ComposeContext& c, int axis) {
+  if (c.attr(1).has_value()) {
+    const auto from = static_cast<double>(c.input(0).shape()[axis]);
+    return static_cast<int64_t>(std::floor(from * c.attr(1).AsFloat()));
+  }
+  const Ints& sizes = c.attr(0).ints();
+  return sizes[sizes.size() == 1 ? 0 : axis - 2];
+}
+
+// Where each element is repeated equally often it is spread over a window, whose gradient is a sum:
+// by means, which are exact for a power of two of elements. Not over a large window: it is read in
+// one thread.
+bool SpreadOverWindows(ComposeContext& c) {
+  constexpr int64_t kMostElements = 256;
+  const Value x = c.input(0);
+  if (WideDtype(x.dtype()) != x.dtype()) return false;
+  if (c.attr(1).has_value()) {
+    // Of others, floor(i * step) is below i / factor here and there.
+    int exponent = 0;
+    if (std::frexp(c.attr(1).AsFloat(), &exponent) != 0.5) return false;
+  }
+  Shape shape = x.shape();
+  Ints window;
+  int64_t elements = 1;
+  for (int axis = 2; axis < x.ndim(); ++axis) {
+    const int64_t from = shape[axis];
+    shape[axis] = NewSize(c, axis);
+    window.push_back(shape[axis] / from);
+    if (shape[axis] % from != 0 || window.back() > kMostElements) return false;
+    elements *= window.back();
+    if (elements > kMostElements) return false;
+  }
+  if (elements == 1 || (elements & (elements - 1)) != 0) return false;
+  c.SetOutput(
+      0, c.Apply("pool_spread", {x}, {{"shape", ShapeAttr(shape)}, {"ksize", AttrValue(window)}}));
+  return true;
+}
+
 void Interpolate(ComposeContext& c) {
   const Dtype dtype = c.input(0).dtype();
   const bool nearest = c.attr(2).AsInt() == kNearest;
+  if (nearest && SpreadOverWindows(c)) return;
   // Axis by axis, rounded once.
   Value x = nearest ? c.input(0) : Cast(c.input(0), WideDtype(dtype));
   for (int axis = 2; axis < x.ndim(); ++axis) {
     const int64_t from = x.shape()[axis];
-    int64_t to = 0;
-    if (c.attr(1).has_value()) {
-      to = static_cast<int64_t>(std::floor(static_cast<double>(from) * c.attr(1).AsFloat()));
-    } else {
-      const Ints& sizes = c.attr(0).ints();
-      to = sizes[sizes.size() == 1 ? 0 : axis - 2];
-    }
+    const int64_t to = NewSize(c, axis);
     if (nearest) {
       x = Nearest(c, x, axis, to);
     } else if (to != from) {

@@ -37,6 +37,8 @@ std::vector<Sample> CreationAndCopies() {
       {"eye", {}, {{"N", 3}}},
       {"eye", {}, {{"N", 3}, {"M", 4}, {"k", -1}, {"dtype", Dtype::kInt8}}},
       {"identity", {}, {{"n", 2}}},
+      {"one_hot", {I({2, 3})}, {{"num_classes", 4}}},
+      {"one_hot", {I({2, 3})}, {{"num_classes", 4}, {"dtype", Dtype::kInt8}, {"axis", 1}}},
       {"full_like", {F({2, 3})}, {{"fill_value", Scalar(2)}}},
       {"astype", {F({2, 3})}, {{"dtype", Dtype::kFloat64}}},
       {"astype", {I({2, 3})}, {{"dtype", Dtype::kBool}}},

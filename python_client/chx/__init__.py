@@ -144,7 +144,6 @@ from chx._numpy.creation import (
     geomspace as geomspace,
     logspace as logspace,
     meshgrid as meshgrid,
-    one_hot as one_hot,
     vander as vander,
 )
 from chx._numpy.dlpack import (

@@ -222,6 +222,8 @@ NETWORK_CASES = {
         lambda q, k, v: attention(q, k, v, enable_gqa=True),
         [Q, (2, 3, 7, 8), (2, 3, 7, 4)],
     ),
+    "one_hot": (lambda i: chx.one_hot(i, 4, axis=1), [ints(6, 2, 3, low=-2, dtype="int32")]),
+    "one_hot/bool": (lambda i: chx.one_hot(i, 3, "bool"), [ints(3, 5)]),
     "scaled_dot_product_attention/2d": (attention, [(5, 8), (7, 8), (7, 8), (5, 7)]),
     "scaled_dot_product_attention/3d": (attention, [(3, 5, 8), (3, 7, 8), (3, 7, 8)]),
     "scaled_dot_product_attention/5d": (

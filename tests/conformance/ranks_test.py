@@ -389,6 +389,88 @@ def test_a_plan_that_fails(world):
         assert ("got 9" if rank == 1 else "rank 1") in said[2]
 
 
+def test_large_collectives_go_on_beside_other_steps(world):
+    """Until what they read is written, or what they write is used."""
+    shape = (200, 200)
+
+    def run(rank):
+        w = chx.full(shape, float(rank))
+        y = chx.full(shape, 1 / 200)
+
+        @chx.jit
+        def step(x):
+            total = chx.distributed.all_reduce(w)
+            rows = chx.distributed.all_gather(x)
+            z = y.dot(x.dot(y))  # of ones: x's element
+            w.__iadd__(z)
+            return total + z, rows[0] * 2
+
+        results = []
+        for i in range(4):
+            both, first = step(chx.full(shape, float(i)))
+            results.append((both[3, 5].item(), first[7, 0].item(), w[1, 1].item()))
+        assert "go on while other steps run: 2" in step.explain()
+        return results
+
+    total = sum(range(world.size))
+    for rank, results in enumerate(world.run(run)):
+        added = 0.0
+        for i, got in enumerate(results):
+            want = (total + world.size * added + i, 2 * i, rank + added + i)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            added += i
+
+
+def test_large_messages_in_plans(world):
+    def run(rank):
+        d = chx.distributed
+        after, before = (rank + 1) % world.size, (rank - 1) % world.size
+
+        @chx.jit
+        def step(x):
+            d.send(x, rank)
+            d.send(x * 2, after)
+            own = d.recv(x, rank)
+            got = d.recv(x, before)
+            total = d.all_reduce(got)
+            return own + chx.tanh(x), total
+
+        x = chx.full(40000, float(rank))
+        results = [step(x) for _ in range(3)]
+        return [(own[-1].item(), total[0].item()) for own, total in results]
+
+    for rank, results in enumerate(world.run(run)):
+        total = 2 * sum(range(world.size))
+        np.testing.assert_allclose(results, [(rank + np.tanh(rank), total)] * 3, rtol=1e-6)
+
+
+def test_a_plan_that_fails_beside_a_collective(world):
+    """What has begun ends at all ranks; they learn of the failure at the next one, and go on."""
+
+    def run(rank):
+        @chx.jit
+        def step(x, y, labels):
+            total = chx.distributed.all_reduce(x)
+            loss = chx.sum(chx.softmax_cross_entropy(y.dot(y), labels))
+            return chx.sum(total), chx.distributed.all_reduce(loss)
+
+        x, y = chx.ones(40000), chx.zeros((4, 4))
+        said = []
+        for label in (0, 1, 9 if rank == 1 else 1, 1):
+            try:
+                said.append([a.item() for a in step(x, y, chx.array([label] * 4))])
+            except IndexError as error:
+                said.append(str(error).splitlines()[0])
+        assert "go on while other steps run: 1" in step.explain()
+        return said
+
+    want = [40000.0 * world.size, world.size * 4 * np.log(4)]
+    for rank, said in enumerate(world.run(run)):
+        for works in (0, 1, 3):
+            np.testing.assert_allclose(said[works], want, rtol=1e-5)
+        assert ("got 9" if rank == 1 else "rank 1") in said[2]
+
+
 def test_windows_that_repeat(world):
     """A step that is sent again and again is no plan where it waits for others."""
 

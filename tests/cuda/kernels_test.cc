@@ -171,6 +171,9 @@ TEST_F(KernelsTest, Creation) {
     Compare("eye", {},
             {AttrValue(Int(0, 9)), Int(0, 1) == 0 ? AttrValue() : AttrValue(Int(0, 9)),
              AttrValue(Int(-10, 10)), AttrValue(OneOf(kAllDtypes))});
+    const Shape labels = RandomShape(3, 8);
+    Compare("one_hot", {RandomArray(Dtype::kInt64, labels, -2, 9, false)},
+            {AttrValue(Int(0, 9)), AttrValue(OneOf(kAllDtypes)), AttrValue(Int(0, labels.size()))});
     if (HasFatalFailure()) return;
   }
   EXPECT_GE(results_, AtLeast(400));

@@ -139,6 +139,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   std::map<std::string, Call> rows;
   rows["arange"] = {{}, {Scalar(0), Scalar(kMany), none, none}};
   rows["eye"] = {{}, {int64_t{1536}, none, int64_t{0}, kF}};
+  rows["one_hot"] = {{{kI, many}}, {int64_t{16}, kF, int64_t{-1}}};
   rows["getitem_grad"] = {{{kF, many}}, {Ints{kMany}, IndexBuilder().Ellipsis().Build()}};
   rows["take"] = {{{kF, many}, {kI, many}}, {int64_t{0}, none}};
   rows["take_grad"] = {{{kF, many}, {kI, many}}, {Ints{kMany}, int64_t{0}, none}};

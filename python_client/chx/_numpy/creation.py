@@ -144,22 +144,6 @@ def geomspace(
     return array(np.geomspace(start, stop, num, endpoint), dtype, device=device)
 
 
-def one_hot(x: ndarray, num_classes: int, dtype: DtypeLike = "float32", axis: int = -1) -> ndarray:
-    """Ones where the index along a new axis is the integer x, else zeros: labels as vectors.
-
-    Integers out of range give zeros only.
-
-    Raises:
-      DtypeError: x is not of integers.
-    """
-    if x.dtype.kind not in "iu":
-        raise _core.DtypeError(f"[one_hot] expects integers, got {x.dtype}")
-    axis = axis + x.ndim + 1 if axis < 0 else axis
-    shape = [num_classes if i == axis else 1 for i in range(x.ndim + 1)]
-    classes = _core.arange(num_classes, dtype="int64", device=x.device).reshape(shape)
-    return _core.equal(_core.expand_dims(x, axis), classes).astype(dtype)
-
-
 def meshgrid(
     *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> list[ndarray]:

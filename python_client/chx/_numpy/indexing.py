@@ -62,6 +62,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     if axis is None:
         arr, indices, axis = _core.ravel(arr), _core.ravel(indices), 0
     axis = checked_axis("take_along_axis", axis, arr.ndim)
+    if arr.shape == indices.shape:
+        return _core.take_along_axis(arr, indices, axis)
     shape = _fitted("take_along_axis", arr.shape, indices, axis)
     if arr.shape != shape:
         arr = _core.broadcast_to(arr, shape)

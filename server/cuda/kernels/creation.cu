@@ -3,6 +3,7 @@
 #include "server/cuda/kernels/register_kernels.h"
 #include "server/cuda/loops/copy.h"
 #include "server/cuda/loops/launch.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
 
@@ -79,19 +80,52 @@ struct Eye {
   }
 };
 
-absl::Status RunEye(const KernelArgs& args) {
-  const KernelTensor& out = args.out(0);
-  if (out.size() == 0) return absl::OkStatus();
-  return kernels::VisitDtype(out.dtype, [&](auto tag) {
+template <typename Bits>
+struct OneHot {
+  Bits* out;
+  Bits one;
+  const int64_t* labels;
+  kernels::AxisSlices slices;
+
+  CHX_HD void operator()(int64_t i) const {
+    const int64_t at = i / slices.after % slices.size;
+    out[i] = labels[slices.SliceOf(i)] == at ? one : Bits();
+  }
+};
+
+// Calls visit(bits of a one) with elements of the dtype's size.
+template <typename Visit>
+absl::Status VisitOne(Dtype dtype, Visit visit) {
+  return kernels::VisitDtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     using Bits = std::conditional_t<
         sizeof(T) == 1, uint8_t,
         std::conditional_t<sizeof(T) == 2, uint16_t,
                            std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
-    return ForEach(
-        args, out.size(),
-        Eye<Bits>{reinterpret_cast<Bits*>(out.data), kernels::BitCast<Bits>(kernels::Cast<T>(1)),
-                  out.shape[1], args.attrs[2].AsInt()});
+    return visit(kernels::BitCast<Bits>(kernels::Cast<T>(1)));
+  });
+}
+
+absl::Status RunEye(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  return VisitOne(out.dtype, [&](auto one) {
+    return ForEach(args, out.size(),
+                   Eye<decltype(one)>{reinterpret_cast<decltype(one)*>(out.data), one, out.shape[1],
+                                      args.attrs[2].AsInt()});
+  });
+}
+
+absl::Status RunOneHot(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0)));
+  CHX_ASSIGN_OR_RETURN(const kernels::AxisSlices slices,
+                       kernels::SlicesOf(args.op.name, out.shape, args.attrs[2]));
+  return VisitOne(out.dtype, [&](auto one) {
+    return ForEach(args, out.size(),
+                   OneHot<decltype(one)>{reinterpret_cast<decltype(one)*>(out.data), one,
+                                         reinterpret_cast<const int64_t*>(x.data), slices});
   });
 }
 
@@ -111,6 +145,7 @@ void RegisterCreation(KernelTable& table) {
   table.Set("full", RunFull);
   table.Set("arange", RunArange);
   table.Set("eye", RunEye);
+  table.Set("one_hot", RunOneHot);
   table.Set("copy", RunCast);
   table.Set("astype", RunCast);
   table.Set("fill", RunFill);

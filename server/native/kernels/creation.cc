@@ -5,9 +5,11 @@
 #include "ops/arange.h"
 #include "ops/error.h"
 #include "server/engine/stop_token.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/math.h"
 #include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
 #include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 #include "server/native/runtime/device.h"
@@ -86,6 +88,34 @@ absl::Status RunEye(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status RunOneHot(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  if (out.size() == 0) return absl::OkStatus();
+  CHX_ASSIGN_OR_RETURN(const KernelTensor x, Contiguous(args, args.in(0), Dtype::kInt64));
+  CHX_ASSIGN_OR_RETURN(const kernels::AxisSlices slices,
+                       kernels::SlicesOf(args.op.name, out.shape, args.attrs[2]));
+  const auto* const labels = reinterpret_cast<const int64_t*>(x.data);
+  const int64_t item_size = ItemSize(out.dtype);
+  alignas(8) char one[8];
+  StoreScalar(Scalar(1), out.dtype, one);
+  // Short rows are filled just before they get their one.
+  const bool by_rows = slices.after == 1 && slices.size < kGrain;
+  if (!by_rows) Fill(args, Scalar(0));
+  const int64_t work = by_rows ? slices.size : 1;
+  PoolOf(args).ParallelFor(slices.count(), std::max<int64_t>(1, kGrain / work),
+                           [&](int64_t begin, int64_t end) {
+                             StopWatch watch;
+                             for (int64_t i = begin; i < end && !watch.After(work); ++i) {
+                               char* const row = out.data + slices.First(i) * item_size;
+                               if (by_rows) FillZero(row, slices.size * item_size);
+                               if (labels[i] < 0 || labels[i] >= slices.size) continue;
+                               std::memcpy(row + labels[i] * slices.after * item_size, one,
+                                           static_cast<size_t>(item_size));
+                             }
+                           });
+  return absl::OkStatus();
+}
+
 // copy, astype.
 absl::Status RunCast(const KernelArgs& args) {
   const KernelTensor& in = args.in(0);
@@ -112,6 +142,7 @@ void RegisterCreation(KernelTable& table) {
   table.Set("full", RunFull);
   table.Set("arange", RunArange);
   table.Set("eye", RunEye);
+  table.Set("one_hot", RunOneHot);
   table.Set("copy", RunCast);
   table.Set("astype", RunCast);
   table.Set("fill", RunFill);

@@ -63,6 +63,25 @@ TEST_F(CreationTest, Eye) {
   }
 }
 
+TEST_F(CreationTest, OneHot) {
+  for (int round = 0; round < 60; ++round) {
+    // Rows that are filled by themselves, and those that are not.
+    const Shape shape = round == 0 ? Shape{3, 2} : RandomShape(rng_, 3, 6);
+    const int64_t classes = round == 0 ? 50000 : RandomInt(rng_, 0, 8);
+    const int64_t axis = round == 0 ? 2 : RandomInt(rng_, 0, shape.size());
+    const Dtype dtype = kAllDtypes[RandomInt(rng_, 0, kNumDtypes - 1)];
+    const TestArray x = Random(Dtype::kInt64, shape);  // with numbers of no class
+    const TestArray got = runner_.Run("one_hot", {x}, {AttrValue(classes), dtype, AttrValue(axis)});
+    int64_t after = 1;
+    for (auto d = static_cast<int>(axis); d < shape.size(); ++d) after *= shape[d];
+    ASSERT_EQ(got.size(), x.size() * classes);
+    for (int64_t i = 0; i < got.size(); ++i) {
+      const int64_t label = i / (classes * after) * after + i % after;
+      ASSERT_EQ(got.Get(i), x.Get(label) == i / after % classes ? 1 : 0) << i;
+    }
+  }
+}
+
 TEST_F(CreationTest, CopyOfAnyLayout) {
   for (int round = 0; round < 30; ++round) {
     for (const Dtype dtype : kAllDtypes) {

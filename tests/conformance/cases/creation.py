@@ -1,6 +1,6 @@
 import numpy as np
 
-from ..table import ALL, FLOATS, row
+from ..table import ALL, FLOATS, INTS, row
 
 for dtype in ALL:
     row(
@@ -43,6 +43,17 @@ for value, dtype in ((True, "bool"), (3, "int32"), (2.5, "float32")):
         [],
         exact=True,
         name=f"full-default-{dtype}",
+    )
+for axis in (0, 1, -1):
+    row(
+        "one_hot",
+        lambda chx, x, a=axis: chx.one_hot(x, 4, axis=a),
+        lambda x, a=axis: np.moveaxis((x[..., None] == np.arange(4)).astype("float32"), -1, a),
+        [(2, 3)],
+        dtypes=[INTS],
+        domain=[lambda rng, shape: rng.integers(0, 6, shape)],
+        exact=True,
+        name=f"one_hot-{axis}",
     )
 row("eye", lambda chx: chx.eye(3, k=-1), lambda: np.eye(3, k=-1), [], exact=True, name="eye-square")
 row("identity", lambda chx: chx.identity(4), lambda: np.identity(4, "float32"), [], exact=True)

@@ -21,6 +21,18 @@ def _embedding(b: Builder, call: Call) -> Any:
     return b.op("Gather", b.name(weight), b.operand(ids, _INT64), axis=0)
 
 
+@converter("one_hot")
+def _one_hot(b: Builder, call: Call) -> Any:
+    """By comparing: ONNX's OneHot counts negative indices from the end."""
+    labels = call.inputs[0]
+    y = call.outputs[0]
+    axis = call.attrs["axis"] % y.ndim
+    column = b.op("Unsqueeze", b.operand(labels, _INT64), b.ints([axis]))
+    line = [-1 if i == axis else 1 for i in range(y.ndim)]
+    classes = b.constant(np.arange(call.attrs["num_classes"]).reshape(line), _INT64)
+    return b.cast(b.op("Equal", column, classes), np.dtype("bool"), y.dtype)
+
+
 @converter("masked_fill")
 def _masked_fill(b: Builder, call: Call) -> Any:
     x, mask, value = call.inputs
