@@ -257,7 +257,7 @@ CHX_BINARY_FN(Copysign, "copysign") { return static_cast<T>(std::copysign(x, y))
 CHX_BINARY_FN(Logaddexp, "logaddexp") {
   const T difference = x == y ? T(0) : x - y;
   const T greater = x > y || x != x ? x : y;
-  return greater + Log1p(Exp(-std::fabs(difference)));
+  return greater + Log1pUnit(Exp(-std::fabs(difference)));
 }
 // Of y = relu(x), and the gradient of y.
 CHX_BINARY_FN(ReluGrad, "relu_grad") {

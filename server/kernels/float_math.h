@@ -3,7 +3,7 @@
 //
 // Largest errors found against double precision (float_math_test.cc): 1 ulp and less where
 // the work is done in double, up to 2.5 ulp where it is done in float; special values are C99's.
-// The polynomials are minimax fits made for this file. No fused multiply-adds, as in math.h.
+// The polynomials are minimax fits made for this file.
 #ifndef CHX_SERVER_KERNELS_FLOAT_MATH_H_
 #define CHX_SERVER_KERNELS_FLOAT_MATH_H_
 
@@ -31,13 +31,13 @@ CHX_HD double Exp2Double(double t) {
   const double rounded = bounded + kDoubleRounder;
   const double f = bounded - (rounded - kDoubleRounder);
   double p = 1.5201928657274308e-05;
-  p = p * f + 1.5469292228075806e-04;
-  p = p * f + 1.3333922541673227e-03;
-  p = p * f + 9.61802725048123e-03;
-  p = p * f + 5.550410353466001e-02;
-  p = p * f + 2.4022651198170034e-01;
-  p = p * f + 6.931471807284337e-01;
-  p = p * f + 9.999999999616884e-01;
+  p = Fma(p, f, 1.5469292228075806e-04);
+  p = Fma(p, f, 1.3333922541673227e-03);
+  p = Fma(p, f, 9.61802725048123e-03);
+  p = Fma(p, f, 5.550410353466001e-02);
+  p = Fma(p, f, 2.4022651198170034e-01);
+  p = Fma(p, f, 6.931471807284337e-01);
+  p = Fma(p, f, 9.999999999616884e-01);
   return p * BitCast<double>((BitCast<uint64_t>(rounded) + 1023) << 52);
 }
 
@@ -52,12 +52,12 @@ CHX_HD double Log2Double(double x) {
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double p = 2.8290202466170283e-01;
-  p = p * z + 3.199055629461016e-01;
-  p = p * z + 4.122092558225144e-01;
-  p = p * z + 5.770779423269906e-01;
-  p = p * z + 9.617966941135062e-01;
-  p = p * z + 2.88539008177785;
-  return s * p + e;
+  p = Fma(p, z, 3.199055629461016e-01);
+  p = Fma(p, z, 4.122092558225144e-01);
+  p = Fma(p, z, 5.770779423269906e-01);
+  p = Fma(p, z, 9.617966941135062e-01);
+  p = Fma(p, z, 2.88539008177785);
+  return Fma(s, p, e);
 }
 
 // log2 of any float, times a factor, rounded once.
@@ -81,10 +81,10 @@ CHX_HD float Expm1Float(float x) {
   constexpr float kRounder = 12582912.0f;
   float bounded = x > 89.0f ? 89.0f : x;
   bounded = bounded < -18.0f ? -18.0f : bounded;
-  const float rounded = bounded * 1.44269504088896341f + kRounder;
+  const float rounded = Fma(bounded, 1.44269504088896341f, kRounder);
   const float n = rounded - kRounder;
   const uint32_t exponent = BitCast<uint32_t>(rounded) - 0x4b400000u;
-  const float r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
+  const float r = Fma(n, 2.12194440e-4f, Fma(n, -0.693359375f, bounded));
   const float expm1 = Expm1Near0(r);
   // n is in [-26, 128]; 2^-n is a subnormal at its end, where it does not count. 2^n in two steps.
   const float inverse = BitCast<float>((127u - exponent) << 23);
@@ -102,28 +102,39 @@ CHX_HD float Log1pFloat(float x) {
   return same ? x : (x == -1.0f ? -kFloatInf : y);
 }
 
+// For x from 0 to 1: log((1 + s) / (1 - s)), which is odd in s.
+CHX_HD float Log1pUnitFloat(float x) {
+  const float s = x / (x + 2.0f);
+  const float z = s * s;
+  float p = 0.28178334f;
+  p = Fma(p, z, 0.279606f);
+  p = Fma(p, z, 0.4002491f);
+  p = Fma(p, z, 0.66666317f);
+  return Fma(p * z, s, s + s);
+}
+
 // The sign is the argument's, for zeros and NaNs as well.
 CHX_HD float ErfFloat(float x) {
   const float magnitude = std::fabs(x);
   const float z = magnitude * magnitude;
   float p = 8.38239e-05f;
-  p = p * z - 8.145597e-04f;
-  p = p * z + 5.201286e-03f;
-  p = p * z - 2.68595e-02f;
-  p = p * z + 1.1283697e-01f;
-  p = p * z - 3.7612635e-01f;
-  p = p * z + 1.2837917e-01f;
-  const float small = p * magnitude + magnitude;
+  p = Fma(p, z, -8.145597e-04f);
+  p = Fma(p, z, 5.201286e-03f);
+  p = Fma(p, z, -2.68595e-02f);
+  p = Fma(p, z, 1.1283697e-01f);
+  p = Fma(p, z, -3.7612635e-01f);
+  p = Fma(p, z, 1.2837917e-01f);
+  const float small = Fma(p, magnitude, magnitude);
   // 1 - exp(-q), q = -log(erfc); beyond 4 that is 1.
   const float t = magnitude > 4.0f ? 4.0f : magnitude;
   float q = 2.1095235e-05f;
-  q = q * t - 4.3446457e-04f;
-  q = q * t + 4.1710716e-03f;
-  q = q * t - 2.5119448e-02f;
-  q = q * t + 1.08280115e-01f;
-  q = q * t + 6.3334686e-01f;
-  q = q * t + 1.1295149f;
-  q = q * t - 1.7468634e-04f;
+  q = Fma(q, t, -4.3446457e-04f);
+  q = Fma(q, t, 4.1710716e-03f);
+  q = Fma(q, t, -2.5119448e-02f);
+  q = Fma(q, t, 1.08280115e-01f);
+  q = Fma(q, t, 6.3334686e-01f);
+  q = Fma(q, t, 1.1295149f);
+  q = Fma(q, t, -1.7468634e-04f);
   const float large = 1.0f - ExpFloat(-q);
   return std::copysign(magnitude < 0.92f ? small : large, x);
 }
@@ -135,24 +146,24 @@ CHX_HD float NormalBelowFloat(float x) {
   float t = std::fabs(x);
   t = t > 8.0f ? 8.0f : t;
   float p = -1.92829759e-07f;
-  p = p * t + 4.63583865e-06f;
-  p = p * t - 4.42702003e-05f;
-  p = p * t + 1.8433979e-04f;
-  p = p * t + 1.68122831e-04f;
-  p = p * t - 7.1199853e-03f;
-  p = p * t + 5.25386892e-02f;
-  p = p * t + 4.59194839e-01f;
-  p = p * t + 1.15110648f;
-  p = p * t + 1.0f;
+  p = Fma(p, t, 4.63583865e-06f);
+  p = Fma(p, t, -4.42702003e-05f);
+  p = Fma(p, t, 1.8433979e-04f);
+  p = Fma(p, t, 1.68122831e-04f);
+  p = Fma(p, t, -7.1199853e-03f);
+  p = Fma(p, t, 5.25386892e-02f);
+  p = Fma(p, t, 4.59194839e-01f);
+  p = Fma(p, t, 1.15110648f);
+  p = Fma(p, t, 1.0f);
   const float rounded = p + kRounder;
   const float f = (rounded - kRounder) - p;
   float y = 1.5353362e-04f;
-  y = y * f + 1.3398875e-03f;
-  y = y * f + 9.618437e-03f;
-  y = y * f + 5.5503324e-02f;
-  y = y * f + 2.4022648e-01f;
-  y = y * f + 6.9314718e-01f;
-  y = y * f + 1.0f;
+  y = Fma(y, f, 1.3398875e-03f);
+  y = Fma(y, f, 9.618437e-03f);
+  y = Fma(y, f, 5.5503324e-02f);
+  y = Fma(y, f, 2.4022648e-01f);
+  y = Fma(y, f, 6.9314718e-01f);
+  y = Fma(y, f, 1.0f);
   // The exponent field takes the low bits of `rounded`; less what there is at 8.
   const float beyond =
       BitCast<float>(BitCast<uint32_t>(y) - (BitCast<uint32_t>(rounded) << 23)) - 0x1.b7830cp-51f;
@@ -165,11 +176,11 @@ CHX_HD float AtanOfRatio(float low, float high) {
   const float t = (steep ? low - high : low) / (steep ? low + high : high);
   const float z = t * t;
   float p = -6.0781155e-02f;
-  p = p * z + 1.05937734e-01f;
-  p = p * z - 1.4243528e-01f;
-  p = p * z + 1.9998471e-01f;
-  p = p * z - 3.3333316e-01f;
-  const float y = p * z * t + t;
+  p = Fma(p, z, 1.05937734e-01f);
+  p = Fma(p, z, -1.4243528e-01f);
+  p = Fma(p, z, 1.9998471e-01f);
+  p = Fma(p, z, -3.3333316e-01f);
+  const float y = Fma(p * z, t, t);
   // pi / 4 in two parts.
   return steep ? (y - 2.1855694e-08f) + 0.78539819f : y;
 }
@@ -201,11 +212,11 @@ CHX_HD float Atan2Usual(float y, float x) {
 CHX_HD float AsinOfHalf(float x) {
   const float z = x * x;
   float p = 4.2166326e-02f;
-  p = p * z + 2.4179503e-02f;
-  p = p * z + 4.547038e-02f;
-  p = p * z + 7.4952975e-02f;
-  p = p * z + 1.6666752e-01f;
-  return p * z * x + x;
+  p = Fma(p, z, 2.4179503e-02f);
+  p = Fma(p, z, 4.547038e-02f);
+  p = Fma(p, z, 7.4952975e-02f);
+  p = Fma(p, z, 1.6666752e-01f);
+  return Fma(p * z, x, x);
 }
 CHX_HD float AsinFloat(float x) {
   const float magnitude = std::fabs(x);
@@ -271,15 +282,15 @@ CHX_HD Quadrant QuadrantOf(float x) {
 }
 CHX_HD float SinOfQuadrant(float r, float z) {
   float p = -1.9515256e-04f;
-  p = p * z + 8.33216e-03f;
-  p = p * z - 1.6666655e-01f;
-  return p * z * r + r;
+  p = Fma(p, z, 8.33216e-03f);
+  p = Fma(p, z, -1.6666655e-01f);
+  return Fma(p * z, r, r);
 }
 CHX_HD float CosOfQuadrant(float z) {
   float p = 2.4433128e-05f;
-  p = p * z - 1.3887316e-03f;
-  p = p * z + 4.1666646e-02f;
-  return (p * z - 0.5f) * z + 1.0f;
+  p = Fma(p, z, -1.3887316e-03f);
+  p = Fma(p, z, 4.1666646e-02f);
+  return Fma(Fma(p, z, -0.5f), z, 1.0f);
 }
 CHX_HD float SinOrCos(const Quadrant& of, uint32_t quotient) {
   const float z = of.r * of.r;
@@ -371,6 +382,15 @@ CHX_FLOAT_FN(Log1p, log1p, Log1pFloat)
 CHX_DOUBLE_FN(Log1p, log1p)
 CHX_FLOAT_FN(Erf, erf, ErfFloat)
 CHX_DOUBLE_FN(Erf, erf)
+// Of numbers from 0 to 1.
+CHX_HD double Log1pUnit(double x) { return Log1p(x); }
+CHX_HD float Log1pUnit(float x) {
+#ifdef __CUDA_ARCH__
+  return Log1p(x);
+#else
+  return host::Log1pUnitFloat(x);
+#endif
+}
 CHX_HD double NormalBelow(double x) { return 0.5 * (1.0 + Erf(x * 0.70710678118654752)); }
 CHX_HD float NormalBelow(float x) {
 #ifdef __CUDA_ARCH__

@@ -3,6 +3,7 @@
 #include "server/kernels/float_math.h"
 #include "base/sanitizers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -49,6 +50,17 @@ double WorstError(const char* name, Want want) {
 
 #define CHX_EXPECT_ULPS(Fn, function, limit) \
   EXPECT_LT(WorstError<Fn>(#function, [](double x) { return std::function(x); }), limit)
+
+TEST(FloatMathTest, Log1pOfNumbersUpToOneIsExact) {
+  double worst = 0;
+  for (uint32_t bits = 0; bits <= BitCast<uint32_t>(1.0f); bits += 97) {
+    const auto x = BitCast<float>(bits);
+    worst = std::max(worst, UlpError(Log1pUnit(x), std::log1p(static_cast<double>(x))));
+  }
+  EXPECT_LT(worst, 2.5);
+  EXPECT_EQ(Log1pUnit(0.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(Log1pUnit(kNan)));
+}
 
 TEST(FloatMathTest, UnaryFunctionsAreExact) {
   CHX_EXPECT_ULPS(Exp2Fn, exp2, 0.6);

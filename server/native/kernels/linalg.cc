@@ -140,7 +140,8 @@ void OuterProducts(const KernelArgs& args, const kernels::MatmulOperands& operan
   for (int d = 0; d < shape.size(); ++d) {
     nest.Append(shape[d], {dense[d], stride(a, d), stride(b, d)});
   }
-  RunNest(PoolOf(args), nest, {out.data, a.data, b.data},
+  const int64_t items[] = {ItemSize(out.dtype), ItemSize(a.dtype), ItemSize(b.dtype)};
+  RunNest(PoolOf(args), nest, {out.data, a.data, b.data}, items,
           Loops().arithmetic[kernels::kFnIndex<kernels::Multiply, kernels::BinaryArithmeticFns>]
                             [static_cast<int>(out.dtype)]);
 }

@@ -199,6 +199,14 @@ absl::Status RunPoolScatter(const KernelArgs& args) {
                      });
 }
 
+// Calls fn(stride, kernel) with constants where windows are pairs, which compilers then vectorise.
+template <typename Fn>
+void VisitSpans(int64_t stride, int64_t kernel, Fn fn) {
+  using Two = std::integral_constant<int64_t, 2>;
+  if (stride == 2 && kernel == 2) return fn(Two(), Two());
+  fn(stride, kernel);
+}
+
 // Adds the elements of each window to its sum.
 template <typename T, typename C>
 void AddToWindows(const Windows& w, const T* x, C* sums) {
@@ -223,11 +231,14 @@ void AddToWindows(const Windows& w, const T* x, C* sums) {
       const T* const from = x + row * w.image[inner] + some.begin;
       for (int64_t i = 0; i < length; ++i) inside[i] += Load(from[i]);
     });
-    for (int64_t o = 0; o < some.count; ++o) {
-      C sum = 0;
-      for (int64_t k = 0; k < w.kernel[inner]; ++k) sum += line[o * stride + k];
-      sums[some.first + o] += sum;
-    }
+    C* const some_sums = sums + some.first;
+    VisitSpans(stride, w.kernel[inner], [&](auto step, auto size) {
+      for (int64_t o = 0; o < some.count; ++o) {
+        C sum = 0;
+        for (int64_t k = 0; k < size; ++k) sum += line[o * step + k];
+        some_sums[o] += sum;
+      }
+    });
   });
 }
 
@@ -250,10 +261,13 @@ void AddToElements(const Windows& w, const T* gy, C divisor, C* sums) {
   C line[kMaxSpan];
   ForNeighbours(w, &watch, [&](const Neighbours& some) {
     std::fill_n(line, (some.count - 1) * stride + w.kernel[inner], C(0));
-    for (int64_t o = 0; o < some.count; ++o) {
-      const C g = Load(gy[some.first + o]) / divisor;
-      for (int64_t k = 0; k < w.kernel[inner]; ++k) line[o * stride + k] += g;
-    }
+    const T* const some_gy = gy + some.first;
+    VisitSpans(stride, w.kernel[inner], [&](auto step, auto size) {
+      for (int64_t o = 0; o < some.count; ++o) {
+        const C g = Load(some_gy[o]) / divisor;
+        for (int64_t k = 0; k < size; ++k) line[o * step + k] += g;
+      }
+    });
     const C* const inside = line + some.begin - some.from;
     const int64_t length = some.end - some.begin;
     rows.ForElements(some.row, [&](int64_t row) {

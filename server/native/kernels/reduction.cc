@@ -2,9 +2,10 @@
 //
 // The array is seen as two nests, the kept dimensions and the reduced ones. Either the innermost
 // reduced dimension is walked for one result at a time ("rows"), or many neighbouring results are
-// gathered together ("columns"), whichever follows memory. Large reductions to few results are cut
-// into splits, whose accumulators are combined at the end. All cuts depend on shapes and strides
-// only: results don't depend on the number of threads.
+// gathered together ("columns"), whichever follows memory; columns that are not dense are packed
+// where the reduced dimension is short. Large reductions to few results are cut into splits, whose
+// accumulators are combined at the end. All cuts depend on shapes and strides only: results don't
+// depend on the number of threads.
 #include "server/native/kernels/reduction.h"
 
 #include <algorithm>
@@ -27,6 +28,8 @@ constexpr int64_t kColumns = 512;     // results gathered together
 constexpr int64_t kSplit = 64 << 10;  // elements
 constexpr int64_t kMaxSplits = 64;
 constexpr int64_t kMaxAccSize = 16;
+constexpr int64_t kMaxItemSize = 8;
+constexpr int64_t kMaxPacked = 7;       // rows: less than the lanes of loops/fold.h
 constexpr int64_t kBlockOfSums = 1024;  // elements that loops sum apart: kBlock of loops/fold.h
 constexpr int64_t kPiece = 32;          // rows that the columns' loops take together: 2, 16 or 32
 constexpr int64_t kRowsOfSums = 16;     // those that sums take together: kRows of their loops
@@ -51,6 +54,8 @@ struct Plan {
   int64_t inner;       // the innermost reduced dimension and its stride
   int64_t inner_stride;
   bool by_columns;
+  int64_t column_stride;
+  Loop pack;       // columns: makes them dense; null: they are
   int64_t chunks;  // columns: of kColumns results
   int64_t splits;
   const ReduceLoops* loops;
@@ -58,9 +63,23 @@ struct Plan {
   int64_t width() const { return by_columns ? kept.shape[kept.ndim - 1] : 1; }
   // What the splits cut: rows if there are several, else the elements of the only one.
   int64_t cut() const { return reduced_outer.size > 1 ? reduced_outer.size : inner; }
+  // From a column on of a place in kept_outer. Without elements there is no memory, and Gather
+  // reads none.
+  const char* DataAt(int64_t outer, int64_t column) const {
+    return data == nullptr ? nullptr : data + kept_outer.Offset(0, outer) + column * column_stride;
+  }
 };
 
-Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceLoops& loops) {
+// Whether rows are so short that to call a loop for each takes longer than their elements. Fused
+// runs of kernels take rows one by one: of so few elements, loops give the same bits either way.
+bool NeedsPacking(const Plan& plan) {
+  return !plan.by_columns && plan.inner <= kMaxPacked && plan.kept.ndim > 0 &&
+         plan.kept.shape[plan.kept.ndim - 1] > kMaxPacked;
+}
+
+// `alike`: of short rows, the operator's loops give the same by columns.
+Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, bool alike,
+              const ReduceLoops& loops) {
   Plan plan;
   plan.data = in.data;
   plan.item_size = ItemSize(in.dtype);
@@ -74,6 +93,12 @@ Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceL
   const int last = plan.kept.ndim - 1;
   plan.by_columns = last >= 0 && plan.kept.strides[0][last] == plan.item_size &&
                     plan.kept.shape[last] >= 8 && plan.inner_stride != plan.item_size;
+  plan.column_stride = last >= 0 ? plan.kept.strides[0][last] : 0;
+  plan.pack = nullptr;
+  if (alike && NeedsPacking(plan)) {
+    plan.by_columns = true;
+    plan.pack = Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(in.dtype)];
+  }
   plan.kept_outer = plan.by_columns ? Outer(plan.kept) : plan.kept;
   plan.chunks = (plan.width() + kColumns - 1) / kColumns;
   const int64_t tasks = plan.kept_outer.size * plan.chunks;
@@ -85,6 +110,20 @@ Plan MakePlan(const KernelTensor& in, uint32_t axes, bool ordered, const ReduceL
   return plan;
 }
 
+// Gathers `rows` rows of n columns.
+void GatherPacked(const Plan& plan, const char* data, int64_t rows, int64_t n, int64_t first,
+                  void* accs) {
+  alignas(64) char packed[kMaxPacked * kColumns * kMaxItemSize];
+  const int64_t stride = n * plan.item_size;
+  for (int64_t row = 0; row < rows; ++row) {
+    char* const operands[] = {packed + row * stride,
+                              const_cast<char*>(data + row * plan.inner_stride)};
+    const int64_t strides[] = {plan.item_size, plan.column_stride};
+    plan.pack(operands, strides, n);
+  }
+  plan.loops->columns(packed, stride, rows, n, first, accs);
+}
+
 // Gathers part [begin, end) of what the splits cut into the accumulators of `n` results whose first
 // one starts at `data`.
 void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_t end, void* accs) {
@@ -94,6 +133,10 @@ void Gather(const Plan& plan, const char* data, int64_t n, int64_t begin, int64_
                             ? std::max<int64_t>(kPiece, kStopElements / n / kPiece * kPiece)
                             : kStopElements;
   const auto gather = [&](const char* at, int64_t count, int64_t first) {
+    if (plan.pack != nullptr) {
+      GatherPacked(plan, at, count, n, first, accs);
+      return !watch.After(count * n);
+    }
     for (int64_t i = 0; i < count; i += piece) {
       const int64_t part = std::min(piece, count - i);
       if (plan.by_columns) {
@@ -127,13 +170,8 @@ void RunWhole(ThreadPool& pool, const Plan& plan, char* out, int64_t out_size) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t column = task % plan.chunks * kColumns;
       const int64_t n = std::min(kColumns, plan.width() - column);
-      // Without elements there is no memory, and Gather reads none.
-      const char* const data =
-          plan.data == nullptr
-              ? nullptr
-              : plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(accs, n);
-      Gather(plan, data, n, 0, plan.cut(), accs);
+      Gather(plan, plan.DataAt(task / plan.chunks, column), n, 0, plan.cut(), accs);
       loops.finish(accs, n, out + (task / plan.chunks * plan.width() + column) * out_size);
     }
   });
@@ -154,13 +192,8 @@ absl::Status RunSplit(const KernelArgs& args, const Plan& plan, char* out) {
       const int64_t n = std::min(kColumns, plan.width() - column);
       const int64_t first = task / plan.chunks * plan.width() + column;
       char* const part = accs + (split * results + first) * loops.acc_size;
-      // Without elements there is no memory, and Gather reads none.
-      const char* const data =
-          plan.data == nullptr
-              ? nullptr
-              : plan.data + plan.kept_outer.Offset(0, task / plan.chunks) + column * plan.item_size;
       loops.init(part, n);
-      Gather(plan, data, n, plan.cut() * split / plan.splits,
+      Gather(plan, plan.DataAt(task / plan.chunks, column), n, plan.cut() * split / plan.splits,
              plan.cut() * (split + 1) / plan.splits, part);
     }
   });
@@ -206,7 +239,8 @@ absl::Status Reduce(const KernelArgs& args) {
              Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
     return absl::OkStatus();
   }
-  const Plan plan = MakePlan(in, axes, kArg, loops);
+  constexpr bool kAlike = kOp != ReduceOp::kProd && kOp != ReduceOp::kLogSumExp;
+  const Plan plan = MakePlan(in, axes, kArg, kAlike, loops);
   if (plan.splits > 1) return RunSplit(args, plan, out.data);
   RunWhole(PoolOf(args), plan, out.data, ItemSize(out.dtype));
   return absl::OkStatus();
@@ -275,7 +309,7 @@ Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,
       Loops().reduce[static_cast<int>(ReduceOp::kSum)][static_cast<int>(in.dtype)];
   const auto axes = kernels::ReducedAxes(op, in.ndim(), attrs[0], false);
   if (!axes.ok() || IsNarrow(outputs[0].dtype)) return Folding();
-  const Plan plan = MakePlan(in, *axes, false, loops);
+  const Plan plan = MakePlan(in, *axes, false, true, loops);
   Folding folding{plan.splits, in.ndim(), 1,       kBlockOfSums,  loops.acc_size,
                   loops.init,  loops.row, nullptr, loops.combine, loops.finish};
   if (plan.kept.size == 1) {
@@ -288,7 +322,7 @@ Folding SumFolding(const OpDef& op, absl::Span<const KernelTensor> inputs,
   folding.piece = kRowsOfSums;
   folding.gather_rows = loops.columns;
   const bool is_first = *axes == (uint32_t{1} << folding.row_dims) - 1;
-  const bool fits = is_first && plan.by_columns && plan.splits > 1 &&
+  const bool fits = is_first && plan.by_columns && plan.pack == nullptr && plan.splits > 1 &&
                     plan.kept.size == folding.width && plan.reduced_outer.size == 1 &&
                     AreApart(in, 0, folding.row_dims, plan.inner_stride) &&
                     AreApart(in, folding.row_dims, in.ndim(), plan.item_size);

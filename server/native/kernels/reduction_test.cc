@@ -62,6 +62,10 @@ class ReductionTest : public testing::Test {
     Shape shape = RandomShape(rng_, 4, 7);
     if (RandomInt(rng_, 0, 12) == 0) shape = {RandomInt(rng_, 1, 60), RandomInt(rng_, 1, 1700)};
     if (RandomInt(rng_, 0, 30) == 0) shape = {RandomInt(rng_, 1, 4), 40000, RandomInt(rng_, 1, 3)};
+    if (RandomInt(rng_, 0, 6) == 0) {  // many columns, and short rows
+      shape = {RandomInt(rng_, 1, 3), RandomInt(rng_, 1, 9), RandomInt(rng_, 1, 600),
+               RandomInt(rng_, 1, 9)};
+    }
     TestArray x = TestArray::RandomLayout(rng_, dtype, shape);
     x.FillRandom(rng_, specials);
     return x;

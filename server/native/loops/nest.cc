@@ -6,6 +6,7 @@
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/native/loops/transpose.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/stops.h"
 
@@ -17,6 +18,7 @@ using kernels::LoopNest;
 
 // Rows and columns of a tile where operands disagree about which dimension is dense.
 constexpr int64_t kTile = 32;
+constexpr int64_t kMaxItem = 8;  // bytes
 
 template <int N>
 void Advance(char* (&at)[N], const int64_t (&offsets)[N]) {
@@ -70,8 +72,10 @@ void SwapInnermost(LoopNest<N>* nest) {
   for (int k = 0; k < N; ++k) std::swap(nest->strides[k][inner], nest->strides[k][inner - 1]);
 }
 
+// Inputs whose columns are dense are transposed tile by tile.
 template <int N>
-void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], Loop loop) {
+void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
+              const int64_t (&items)[N], Loop loop) {
   const int inner = nest.ndim - 1;
   const int64_t columns = nest.shape[inner];
   const int64_t rows = nest.shape[inner - 1];
@@ -79,15 +83,24 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
   outer.ndim = nest.ndim - 2;
   int64_t row_strides[N];
   int64_t column_strides[N];
+  bool turned[N] = {};
+  int64_t tile_row_strides[N];
+  int64_t tile_column_strides[N];
   for (int k = 0; k < N; ++k) {
-    row_strides[k] = nest.strides[k][inner - 1];
-    column_strides[k] = nest.strides[k][inner];
+    row_strides[k] = tile_row_strides[k] = nest.strides[k][inner - 1];
+    column_strides[k] = tile_column_strides[k] = nest.strides[k][inner];
+    // Operand 0 is the output.
+    turned[k] = k > 0 && row_strides[k] == items[k] && std::abs(column_strides[k]) > items[k];
+    if (!turned[k]) continue;
+    tile_row_strides[k] = kTile * items[k];
+    tile_column_strides[k] = items[k];
   }
   const int64_t bands = (rows + kTile - 1) / kTile;
   const int64_t tasks = nest.size / (rows * columns) * bands;
   const int64_t grain = std::max<int64_t>(1, kGrain / (kTile * columns));
   pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
     StopWatch watch;
+    alignas(64) char copies[N][kTile * kTile * kMaxItem];
     for (int64_t task = begin; task < end; ++task) {
       int64_t offsets[N];
       outer.Offsets(task / bands, offsets);
@@ -96,12 +109,17 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
       for (int64_t column = 0; column < columns; column += kTile) {
         const int64_t count = std::min(kTile, columns - column);
         if (watch.After(kTile * kTile)) return;
+        char* at[N];
+        for (int k = 0; k < N; ++k) {
+          at[k] = data[k] + offsets[k] + first_row * row_strides[k] + column * column_strides[k];
+          if (!turned[k]) continue;
+          TransposeTile(items[k], at[k], column_strides[k], count, last_row - first_row, copies[k],
+                        tile_row_strides[k]);
+          at[k] = copies[k];
+        }
         for (int64_t row = first_row; row < last_row; ++row) {
-          char* at[N];
-          for (int k = 0; k < N; ++k) {
-            at[k] = data[k] + offsets[k] + row * row_strides[k] + column * column_strides[k];
-          }
-          loop(at, column_strides, count);
+          loop(at, tile_column_strides, count);
+          Advance(at, tile_row_strides);
         }
       }
     }
@@ -111,7 +129,8 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
 }  // namespace
 
 template <int N>
-void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], Loop loop) {
+void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
+             const int64_t (&items)[N], Loop loop) {
   if (nest.size == 0) return;
   int64_t inner_strides[N];
   for (int k = 0; k < N; ++k)
@@ -121,13 +140,13 @@ void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], 
     return;
   }
   if (IsTransposed(nest)) {
-    RunTiled(pool, nest, data, loop);
+    RunTiled(pool, nest, data, items, loop);
     return;
   }
   if (IsShortInside(nest)) {
     LoopNest<N> turned = nest;
     SwapInnermost(&turned);
-    RunNest(pool, turned, data, loop);
+    RunNest(pool, turned, data, items, loop);
     return;
   }
   const int64_t inner = nest.shape[nest.ndim - 1];
@@ -160,11 +179,16 @@ void RunNest(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N], 
   });
 }
 
-template void RunNest(ThreadPool&, const LoopNest<1>&, char* const (&)[1], Loop);
-template void RunNest(ThreadPool&, const LoopNest<2>&, char* const (&)[2], Loop);
-template void RunNest(ThreadPool&, const LoopNest<3>&, char* const (&)[3], Loop);
-template void RunNest(ThreadPool&, const LoopNest<4>&, char* const (&)[4], Loop);
-template void RunNest(ThreadPool&, const LoopNest<5>&, char* const (&)[5], Loop);
+template void RunNest(ThreadPool&, const LoopNest<1>&, char* const (&)[1], const int64_t (&)[1],
+                      Loop);
+template void RunNest(ThreadPool&, const LoopNest<2>&, char* const (&)[2], const int64_t (&)[2],
+                      Loop);
+template void RunNest(ThreadPool&, const LoopNest<3>&, char* const (&)[3], const int64_t (&)[3],
+                      Loop);
+template void RunNest(ThreadPool&, const LoopNest<4>&, char* const (&)[4], const int64_t (&)[4],
+                      Loop);
+template void RunNest(ThreadPool&, const LoopNest<5>&, char* const (&)[5], const int64_t (&)[5],
+                      Loop);
 
 void StoreScalar(const Scalar& scalar, Dtype dtype, char* buffer) {
   kernels::VisitDtype(dtype, [&](auto tag) {
@@ -182,11 +206,13 @@ void RunOperands(ThreadPool& pool, const KernelArgs& args, Loop loop) {
   alignas(8) char scalars[N][8];
   char* data[N];
   int64_t flat_strides[N];
+  int64_t items[N];
   const Strides* strides[N];
   const Strides zeros(out.ndim(), 0);
   bool flat = true;
   for (int k = 0; k < N; ++k) {
     const KernelTensor& operand = k == 0 ? out : args.in(k - 1);
+    items[k] = ItemSize(operand.dtype);
     if (operand.is_scalar) {
       StoreScalar(operand.scalar, operand.dtype, scalars[k]);
       data[k] = scalars[k];
@@ -194,7 +220,7 @@ void RunOperands(ThreadPool& pool, const KernelArgs& args, Loop loop) {
       strides[k] = &zeros;
     } else {
       data[k] = operand.data;
-      flat_strides[k] = ItemSize(operand.dtype);
+      flat_strides[k] = items[k];
       strides[k] = &operand.strides;
       flat = flat && IsContiguous(out.shape, operand.strides, flat_strides[k]);
     }
@@ -202,7 +228,7 @@ void RunOperands(ThreadPool& pool, const KernelArgs& args, Loop loop) {
   if (flat) {
     RunFlat(pool, out.size(), flat_strides, data, loop);
   } else {
-    RunNest(pool, kernels::MakeLoopNest(out.shape, strides), data, loop);
+    RunNest(pool, kernels::MakeLoopNest(out.shape, strides), data, items, loop);
   }
 }
 
@@ -239,7 +265,8 @@ void RunUnary(ThreadPool& pool, const KernelTensor& in, const KernelTensor& out,
   }
   const Strides* const strides[2] = {&out.strides, &in_strides};
   char* const data[2] = {out.data, in.data};
-  RunNest(pool, kernels::MakeLoopNest(out.shape, strides), data, loop);
+  const int64_t items[2] = {ItemSize(out.dtype), ItemSize(in.dtype)};
+  RunNest(pool, kernels::MakeLoopNest(out.shape, strides), data, items, loop);
 }
 
 }  // namespace chx::server::native

@@ -14,9 +14,11 @@ namespace chx::server::native {
 // Elements of cheap work that are worth waking a thread for.
 inline constexpr int64_t kGrain = 32 << 10;
 
-// `data` and the nest's operands are in the loop's order. N is 1 to 4.
+// `data` and the nest's operands are in the loop's order. N is 1 to 5. `items`: the size of each
+// operand's elements.
 template <int N>
-void RunNest(ThreadPool& pool, const kernels::LoopNest<N>& nest, char* const (&data)[N], Loop loop);
+void RunNest(ThreadPool& pool, const kernels::LoopNest<N>& nest, char* const (&data)[N],
+             const int64_t (&items)[N], Loop loop);
 
 // out = loop(inputs ...), with up to 3 inputs of the output's shape or scalars.
 absl::Status RunLoop(const KernelArgs& args, Loop loop);
