@@ -130,6 +130,10 @@ void AddPeers(Adder* add, Flags* flags) {
   add->Text("peer-encryption", &flags->peer_encryption,
             "Of what passes between daemons: tls, by a key of that secret, or none, where nobody "
             "else can read or change what is on their network. The same at all of them.");
+  add->Switch("peer-nccl", &flags->peer_nccl,
+              "GPUs of several daemons exchange arrays by NCCL, if all of these say so. Its "
+              "connections are its own, which anybody who reaches them can read and change, on the "
+              "network that NCCL_SOCKET_IFNAME in the environment names.");
 }
 
 void AddLimits(Adder* add, Flags* flags) {

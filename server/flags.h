@@ -34,6 +34,7 @@ struct Flags {
   std::string peers;
   std::string peer_secret_file;
   std::string peer_encryption = "tls";
+  bool peer_nccl = false;
 
   std::string memory;
   std::string session_memory = "4GiB";

@@ -104,7 +104,7 @@ TEST(Flags, HelpNamesEachOnceInLinesThatFit) {
                                       "What it shows of itself, over HTTP:",
                                       "Log, on standard error:", "Sessions on disk:", "Data:",
                                       "Its end:", "Instead of a daemon:", "About all of these:"}));
-  EXPECT_EQ(names.size(), 46u) << text;
+  EXPECT_EQ(names.size(), 47u) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --max-sessions=2048\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --lease=30s\n")) << text;
   EXPECT_TRUE(absl::StrContains(text, "  --allow-unauthenticated-loopback\n")) << text;

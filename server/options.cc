@@ -212,11 +212,13 @@ absl::Status ReadWebListeners(const Flags& flags, const Protection& protection, 
 
 absl::Status ReadPeers(const Flags& flags, PeerOptions* peers) {
   if (flags.peer_listen.empty()) {
-    if (flags.peers.empty() && flags.peer_address.empty() && flags.peer_secret_file.empty()) {
+    if (flags.peers.empty() && flags.peer_address.empty() && flags.peer_secret_file.empty() &&
+        !flags.peer_nccl) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        "--peers, --peer-address and --peer-secret-file expect --peer-listen, got none");
+        "--peers, --peer-address, --peer-secret-file and --peer-nccl expect --peer-listen, got "
+        "none");
   }
   if (flags.peer_secret_file.empty()) {
     return absl::FailedPreconditionError(
@@ -241,6 +243,12 @@ absl::Status ReadPeers(const Flags& flags, PeerOptions* peers) {
         absl::StrCat("--peer-encryption expects tls or none, got ", flags.peer_encryption));
   }
   peers->encrypted = flags.peer_encryption == "tls";
+  if (flags.peer_nccl && std::getenv("NCCL_SOCKET_IFNAME") == nullptr) {
+    return absl::InvalidArgumentError(
+        "--peer-nccl expects NCCL_SOCKET_IFNAME in the environment, for the network of NCCL's "
+        "connections, which are not encrypted, got none");
+  }
+  peers->by_devices = flags.peer_nccl;
   CHX_ASSIGN_OR_RETURN(peers->secret, ReadSecret("--peer-secret-file", flags.peer_secret_file));
   return absl::OkStatus();
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -68,6 +71,23 @@ TEST(Options, PeersAreEncryptedOrNot) {
   const auto refused = OptionsFromFlags(flags);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().message(), "--peer-encryption expects tls or none, got ssl");
+}
+
+TEST(Options, NcclBetweenDaemonsHasANetwork) {
+  Flags flags;
+  flags.listen = "unix:/tmp/a.sock";
+  flags.peer_nccl = true;
+  absl::Status refused = OptionsFromFlags(flags).status();
+  EXPECT_TRUE(absl::StrContains(refused.message(), "--peer-nccl expect --peer-listen")) << refused;
+  flags.peer_listen = "127.0.0.1:0";
+  flags.peer_secret_file = "/dev/null";
+  unsetenv("NCCL_SOCKET_IFNAME");
+  refused = OptionsFromFlags(flags).status();
+  EXPECT_TRUE(absl::StrContains(refused.message(), "expects NCCL_SOCKET_IFNAME")) << refused;
+  setenv("NCCL_SOCKET_IFNAME", "eth1", 1);
+  refused = OptionsFromFlags(flags).status();  // for another reason, if at all
+  EXPECT_FALSE(absl::StrContains(refused.message(), "NCCL")) << refused;
+  unsetenv("NCCL_SOCKET_IFNAME");
 }
 
 TEST(Options, LeasesThatClocksCannotHoldAreRefused) {

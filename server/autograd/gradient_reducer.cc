@@ -68,7 +68,6 @@ absl::Status GradientReducer::StartRest(BackwardPass* pass) {
 }
 
 absl::StatusOr<std::vector<Variable>> GradientReducer::Wait() {
-  waited_ = true;  // a bucket that has failed has done so at all ranks
   std::vector<Variable> reduced(parameters_.size());
   for (Bucket& bucket : buckets_) {
     CHX_ASSIGN_OR_RETURN(std::vector<Array> arrays,
@@ -77,6 +76,7 @@ absl::StatusOr<std::vector<Variable>> GradientReducer::Wait() {
       reduced[bucket.parameters[k]].array = std::move(arrays[k]);
     }
   }
+  waited_ = true;
   return reduced;
 }
 

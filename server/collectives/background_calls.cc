@@ -96,6 +96,21 @@ absl::Status BackgroundCalls::WaitFor(const Call& call) {
   return *call.outcome;
 }
 
+absl::Status BackgroundCalls::Run(const Call& call) {
+  HostPassage* const passage = call.call.passage;
+  if (passage == nullptr) return engine_->Run(rank_, call.call, call.kernels);
+  absl::Status outcome = passage->Begin();
+  if (outcome.ok()) {
+    outcome = engine_->Run(rank_, call.call, call.kernels);
+  } else {
+    const CollectiveCall without{call.call.op, call.call.attrs,  {},           {},
+                                 outcome,      call.call.origin, call.location};
+    engine_->Run(rank_, without, call.kernels).IgnoreError();
+  }
+  const absl::Status ended = passage->End();
+  return outcome.ok() ? ended : outcome;
+}
+
 void BackgroundCalls::Loop() {
   for (;;) {
     std::shared_ptr<Call> call;
@@ -105,7 +120,7 @@ void BackgroundCalls::Loop() {
       if (calls_.empty()) return;
       call = calls_.front();
     }
-    absl::Status outcome = engine_->Run(rank_, call->call, call->kernels);
+    absl::Status outcome = Run(*call);
     {
       const MutexLock lock(&mutex_);
       call->outcome = std::move(outcome);

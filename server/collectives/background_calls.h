@@ -47,6 +47,7 @@ class BackgroundCalls : public std::enable_shared_from_this<BackgroundCalls> {
   BackgroundCalls(std::shared_ptr<CollectiveEngine> engine, int rank)
       : engine_(std::move(engine)), rank_(rank) {}
   void Loop();
+  absl::Status Run(const Call& call);
   absl::Status WaitFor(const Call& call);
   // Until something has changed, or it is time to look whether this thread is to stop.
   void WaitForChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

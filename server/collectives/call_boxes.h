@@ -13,12 +13,21 @@
 
 namespace chx::server {
 
+// Where a daemon's ranks have their arrays.
+enum class ArrayPlace : uint32_t {
+  kHost,        // all in the host's memory
+  kDevices,     // all on devices that may exchange them
+  kMixed,       // some here, some there
+  kAlwaysHost,  // as kHost, and that will be so
+};
+
 // Which call it is: a hash that nobody can find a second call for, as calls that differ would write
 // beyond each other's arrays.
 struct CallHeader {
   uint8_t key[32] = {};
   uint32_t failure_kind = 0;  // and 1; 0: none
   uint32_t bytes = 0;         // of elements that follow
+  ArrayPlace place = ArrayPlace::kHost;
 
   bool SameCall(const CallHeader& other) const {
     return std::equal(std::begin(key), std::end(key), std::begin(other.key));

@@ -119,6 +119,9 @@ absl::StatusOr<std::unique_ptr<StartedCollective>> GroupMember::Start(const Coll
                                                                       HostKernels kernels) {
   CollectiveCall located = call;
   CHX_ASSIGN_OR_RETURN(Group * group, GroupOf(&located));
+  if (call.op.pattern->kind != CollectiveKind::kAll) {
+    return ChainerxError("[", call.op.name, "] expects to run by itself");
+  }
   if (group->background == nullptr) {
     CHX_ASSIGN_OR_RETURN(MemoryCharge charge, MemoryCharge::Of(account_, kThreadBytes));
     CHX_ASSIGN_OR_RETURN(group->background, BackgroundCalls::New(group->engine, group->self.rank));

@@ -1,5 +1,6 @@
 #include "server/collectives/memory_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,7 @@ constexpr int64_t kPartsToShare = 2;
 }  // namespace
 
 MemoryEngine::MemoryEngine(std::string name, int size, std::chrono::milliseconds timeout)
-    : name_(std::move(name)), size_(size), num_local_(size), timeout_(timeout) {}
+    : name_(std::move(name)), size_(size), num_local_(size), timeout_(timeout), devices_(name_) {}
 
 MemoryEngine::~MemoryEngine() {
   if (link_ != nullptr) link_->Detach();
@@ -38,7 +39,8 @@ void MemoryEngine::BreakNow(const std::string& why) {
   }
   if (meeting_ != nullptr) meeting_->over = meeting_->broken = true;
   meeting_ = nullptr;
-  if (exchanging_) peers_->Abort();
+  if (exchanging_) interrupted_ = true;
+  if (exchanging_ && peers_ != nullptr) peers_->Abort();
   InterruptExchanges();
   changed_.notify_all();
 }
@@ -79,18 +81,33 @@ absl::StatusOr<MemoryEngine::MeetingPtr> MemoryEngine::Come(int rank, const Coll
   if (++meeting->come < num_local_) return meeting;
   meeting_ = nullptr;
   meeting->failed = CompareCalls(name_, meeting->calls);
+  const auto in_host = [](const CollectiveCall* one) { return one->stream == nullptr; };
   if (peers_ != nullptr) {
-    *last = meeting->exchanging = true;
-    exchanging_ = true;
-    exchanger_ = CurrentStopToken();
-    exchanger_stopped_ = absl::StrCat("rank ", rank, " was stopped in ", call.op.name);
+    *last = true;
+  } else if (!meeting->failed.ok()) {
+    meeting->over = true;
+  } else if (std::all_of(meeting->calls.begin(), meeting->calls.end(), in_host)) {
+    meeting->work.emplace(meeting->calls);
+    meeting->over = meeting->work->size() == 0;
+  } else if (devices_.PlaceOf(meeting->calls) == ArrayPlace::kDevices) {
+    *last = true;
+  } else {
+    meeting->over = meeting->through_host = true;
+  }
+  if (*last) {
+    BeginExchange(rank, call, meeting.get());
     return meeting;
   }
-  if (meeting->failed.ok()) meeting->work.emplace(meeting->calls);
-  meeting->over = !meeting->failed.ok() || meeting->work->size() == 0;
   // Else this rank has finished it before others would be awake.
   if (meeting->over || meeting->work->size() >= kPartsToShare) changed_.notify_all();
   return meeting;
+}
+
+void MemoryEngine::BeginExchange(int rank, const CollectiveCall& call, Meeting* meeting) {
+  meeting->exchanging = exchanging_ = true;
+  interrupted_ = false;
+  exchanger_ = CurrentStopToken();
+  exchanger_stopped_ = absl::StrCat("rank ", rank, " was stopped in ", call.op.name);
 }
 
 bool MemoryEngine::HasBegun(const Meeting& meeting) {
@@ -154,13 +171,20 @@ absl::Status MemoryEngine::Outcome(const CollectiveCall& call, const Meeting& me
 }
 
 absl::Status MemoryEngine::Run(int rank, const CollectiveCall& call, HostKernels kernels) {
+  if (!by_devices_ && call.stream != nullptr) return RunThroughHost(rank, call, kernels);
   bool last = false;
   CHX_ASSIGN_OR_RETURN(const MeetingPtr meeting, Come(rank, call, &last));
-  if (last) Exchange(rank, call, kernels, meeting.get());
+  if (last && peers_ != nullptr) {
+    Exchange(rank, call, kernels, meeting.get());
+  } else if (last) {
+    ExchangeHere(rank, call, meeting.get());
+  }
   if (!HasBegun(*meeting)) WaitForRanks(rank, call, *meeting);
   Work(rank, kernels, meeting.get());
   if (!HasEnded(*meeting)) WaitForEnd(*meeting);
-  return Outcome(call, *meeting);
+  const absl::Status outcome = Outcome(call, *meeting);
+  if (!outcome.ok() || !meeting->through_host) return outcome;
+  return RunThroughHost(rank, call, kernels);
 }
 
 }  // namespace chx::server

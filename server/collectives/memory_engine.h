@@ -2,6 +2,7 @@
 #ifndef CHX_SERVER_COLLECTIVES_MEMORY_ENGINE_H_
 #define CHX_SERVER_COLLECTIVES_MEMORY_ENGINE_H_
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "base/mutex.h"
 #include "server/collectives/collective_engine.h"
+#include "server/collectives/device_exchange.h"
 #include "server/collectives/member_link.h"
 #include "server/collectives/peer_exchange.h"
 #include "server/collectives/work_list.h"
@@ -27,7 +29,8 @@ namespace chx::server {
 // rank goes on, whatever happens to its session, while another one may use its arrays.
 //
 // Where other ranks are sessions of other daemons, the last one of these to come deals with them
-// meanwhile (PeerExchange).
+// meanwhile (PeerExchange). Where all have their arrays on devices that exchange them by
+// themselves, it gives these the work of all ranks (DeviceExchange).
 class MemoryEngine final : public CollectiveEngine {
  public:
   // `name`: the group's, for errors. `timeout`: how long a rank waits for the others.
@@ -35,8 +38,10 @@ class MemoryEngine final : public CollectiveEngine {
   // A part of a group. What breaks it here is told to `link`, which tells what breaks it elsewhere.
   // At the end `keep` gets an exchange with messages that other daemons have not received yet.
   using Keep = std::function<void(std::unique_ptr<PeerExchange>)>;
+  // `by_devices`: all ranks' devices may exchange arrays by themselves.
   MemoryEngine(std::string name, std::chrono::milliseconds timeout,
-               std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link, Keep keep);
+               std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link, Keep keep,
+               bool by_devices);
   ~MemoryEngine() override;
 
   absl::Status Run(int rank, const CollectiveCall& call, HostKernels kernels) override;
@@ -56,7 +61,8 @@ class MemoryEngine final : public CollectiveEngine {
     int working = 0;                // threads
     int64_t done = 0;               // parts of the work
     bool over = false;              // nobody begins to work any more
-    bool exchanging = false;        // with other daemons, which one of the ranks does
+    bool exchanging = false;        // by other daemons or devices, which one of the ranks sees to
+    bool through_host = false;      // over, and nothing was done: all meet again with other arrays
     bool broken = false;            // not by the calls
     absl::Status failed;
   };
@@ -71,9 +77,16 @@ class MemoryEngine final : public CollectiveEngine {
   };
   using Channel = std::tuple<int, int, int64_t>;  // from, to, tag
 
-  // *last: this rank is to exchange with other daemons.
+  // *last: this rank is to exchange for all.
   absl::StatusOr<MeetingPtr> Come(int rank, const CollectiveCall& call, bool* last);
+  void BeginExchange(int rank, const CollectiveCall& call, Meeting* meeting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Exchange(int rank, const CollectiveCall& call, HostKernels kernels, Meeting* meeting);
+  void ExchangeHere(int rank, const CollectiveCall& call, Meeting* meeting);
+  // As PeerExchange::Run, of arrays on devices that all ranks agree on.
+  PeerOutcome ExchangeByDevices(int rank, const CollectiveCall& call, const Meeting& meeting);
+  // Meets the others once more, with arrays in the host's memory.
+  absl::Status RunThroughHost(int rank, const CollectiveCall& call, HostKernels kernels);
   // Until all ranks have come, or one of them will not.
   void WaitForRanks(int rank, const CollectiveCall& call, const Meeting& meeting);
   void Work(int rank, HostKernels kernels, Meeting* meeting);
@@ -102,6 +115,8 @@ class MemoryEngine final : public CollectiveEngine {
   std::unique_ptr<PeerExchange> peers_;  // null: all ranks are here
   const std::shared_ptr<MemberLink> link_;
   const Keep keep_;
+  DeviceExchange devices_;
+  std::atomic<bool> by_devices_{true};  // false: no rank comes with arrays on devices any more
   Mutex mutex_;
   CondVar changed_;
   std::string broken_ ABSL_GUARDED_BY(mutex_);    // why; "": it is not
@@ -109,6 +124,7 @@ class MemoryEngine final : public CollectiveEngine {
   MeetingPtr meeting_ ABSL_GUARDED_BY(mutex_);    // that ranks come to; null: none has come yet
   // While a rank exchanges: what it works for, and what to say if that is to stop.
   bool exchanging_ ABSL_GUARDED_BY(mutex_) = false;
+  bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;  // it is to stop
   const StopToken* exchanger_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::string exchanger_stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<PeerExchange::Receiving*> receiving_ ABSL_GUARDED_BY(mutex_);

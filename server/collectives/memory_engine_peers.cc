@@ -18,14 +18,16 @@ constexpr std::chrono::milliseconds kPatienceForLeftovers(1000);
 
 MemoryEngine::MemoryEngine(std::string name, std::chrono::milliseconds timeout,
                            std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link,
-                           Keep keep)
+                           Keep keep, bool by_devices)
     : name_(std::move(name)),
       size_(peers->layout().num_ranks()),
       num_local_(static_cast<int>(peers->layout().local_ranks().size())),
       timeout_(timeout),
       peers_(std::move(peers)),
       link_(std::move(link)),
-      keep_(std::move(keep)) {}
+      keep_(std::move(keep)),
+      devices_(name_),
+      by_devices_(by_devices) {}
 
 void MemoryEngine::InterruptExchanges() {
   for (PeerExchange::Receiving* receiving : receiving_) receiving->Interrupt();
@@ -54,13 +56,18 @@ void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels ke
   PeerOutcome outcome;
   {
     const WaitScope others_compute;
-    outcome = peers_->Run(meeting->calls, meeting->failed, kernels);
+    const ArrayPlace place =
+        by_devices_ ? devices_.PlaceOf(meeting->calls) : ArrayPlace::kAlwaysHost;
+    outcome = peers_->Run(meeting->calls, meeting->failed, place, kernels);
+    if (outcome.place == ArrayPlace::kDevices) outcome = ExchangeByDevices(rank, call, *meeting);
     if (!outcome.broken.empty()) peers_->Abort();  // what is on its way has no place to go to
   }
   const MutexLock lock(&mutex_);
   exchanging_ = false;
   meeting->failed = std::move(outcome.failed);
   meeting->broken = !outcome.broken.empty();
+  meeting->through_host = !meeting->broken && outcome.place != ArrayPlace::kHost;
+  if (outcome.place == ArrayPlace::kAlwaysHost) by_devices_ = false;
   if (meeting->broken) {
     BreakForPeers(outcome.broken);
   } else {

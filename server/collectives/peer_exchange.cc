@@ -25,6 +25,18 @@ constexpr uint64_t kTextSlot = 2;
 
 constexpr size_t kTextBytes = 1000;
 
+// What all daemons make of it.
+ArrayPlace PlaceOfAll(const std::vector<CallHeader>& headers) {
+  const auto any = [&headers](ArrayPlace place) {
+    return std::any_of(headers.begin(), headers.end(),
+                       [place](const CallHeader& header) { return header.place == place; });
+  };
+  if (!any(ArrayPlace::kDevices) && !any(ArrayPlace::kMixed)) return ArrayPlace::kHost;
+  if (any(ArrayPlace::kAlwaysHost)) return ArrayPlace::kAlwaysHost;
+  const bool all = !any(ArrayPlace::kHost) && !any(ArrayPlace::kMixed);
+  return all ? ArrayPlace::kDevices : ArrayPlace::kMixed;
+}
+
 }  // namespace
 
 std::string PeerExchange::CutIn(absl::string_view op, const std::string& why) {
@@ -90,6 +102,24 @@ std::string PeerExchange::Gather(absl::string_view op, const Text& own, std::vec
   return WaitFor(op, receives, sends);
 }
 
+std::string PeerExchange::Tell(absl::string_view op, const std::string& own,
+                               std::vector<std::string>* all) {
+  Text text = {};
+  static_assert(kMaxText + sizeof(uint32_t) <= kTextBytes, "a text has its size before it");
+  const auto size = static_cast<uint32_t>(std::min(own.size(), kMaxText));
+  std::memcpy(text.text, &size, sizeof(size));
+  std::memcpy(text.text + sizeof(size), own.data(), size);
+  std::vector<Text> texts;
+  std::string why = Gather(op, text, &texts);
+  if (!why.empty()) return why;
+  for (const Text& other : texts) {
+    uint32_t other_size = 0;
+    std::memcpy(&other_size, other.text, sizeof(other_size));
+    all->emplace_back(other.text + sizeof(other_size), std::min<size_t>(other_size, kMaxText));
+  }
+  return why;
+}
+
 std::string PeerExchange::TellCall(const CollectiveCall& own, const CallHeader& header,
                                    std::vector<CallHeader>* headers) {
   const CallBoxes::Transfers receives = boxes_.TakeReceives();
@@ -112,7 +142,7 @@ PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
   said.copy(text.text, kTextBytes - 1);
   std::vector<Text> texts;
   std::string why = Gather(own.op.name, text, &texts);
-  if (!why.empty()) return {absl::OkStatus(), std::move(why)};
+  if (!why.empty()) return {absl::OkStatus(), std::move(why), {}};
   for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
     const uint32_t kind = headers[daemon].failure_kind;
     if (kind == 0) continue;
@@ -131,26 +161,33 @@ PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
 }
 
 PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
-                              const absl::Status& compared, HostKernels kernels) {
+                              const absl::Status& compared, ArrayPlace place_here,
+                              HostKernels kernels) {
   const int rank = layout_.local_ranks()[0];
   const CollectiveCall& own = *calls[rank];
   const std::string key = compared.ok() ? KeyOfCall(own) : "";
   CallHeader header;
   SHA256(reinterpret_cast<const uint8_t*>(key.data()), key.size(), header.key);
   header.failure_kind = compared.ok() ? 0 : static_cast<uint32_t>(KindOf(compared)) + 1;
+  header.place = place_here;
+  const bool in_host = place_here == ArrayPlace::kHost || place_here == ArrayPlace::kAlwaysHost;
   boxes_.Turn();
   absl::optional<PeerWork> work;
-  if (compared.ok()) work.emplace(calls, layout_, mesh_.get(), &ring_, timeout_, kernels);
+  if (compared.ok() && in_host)
+    work.emplace(calls, layout_, mesh_.get(), &ring_, timeout_, kernels);
   if (work.has_value()) {
     header.bytes = static_cast<uint32_t>(work->Give(boxes_.elements(layout_.self), boxes_.room()));
   }
   std::vector<CallHeader> headers;
   std::string why = TellCall(own, header, &headers);
-  if (!why.empty()) return {absl::OkStatus(), std::move(why)};
+  if (!why.empty()) return {absl::OkStatus(), std::move(why), {}};
+  const ArrayPlace place = PlaceOfAll(headers);
   const bool agree = std::all_of(headers.begin(), headers.end(), [&](const CallHeader& other) {
-    return other.failure_kind == 0 && other.SameCall(header) && other.bytes == header.bytes;
+    return other.failure_kind == 0 && other.SameCall(header) &&
+           (place != ArrayPlace::kHost || other.bytes == header.bytes);
   });
   if (!agree) return Disagree(own, rank, headers, compared);
+  if (place != ArrayPlace::kHost) return {absl::OkStatus(), "", place};
   work->Take([this](int daemon) { return boxes_.elements(daemon); });
   why = work->Run();
   if (!work->kernel_failed().ok()) {
@@ -158,7 +195,7 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   } else if (!why.empty()) {
     why = CutIn(own.op.name, why);
   }
-  return {absl::OkStatus(), std::move(why)};
+  return {absl::OkStatus(), std::move(why), {}};
 }
 
 }  // namespace chx::server

@@ -25,6 +25,9 @@ namespace chx::server {
 struct PeerOutcome {
   absl::Status failed;  // at all daemons, which go on
   std::string broken;   // not empty: they are out of step, as "rank 2 did not come to all_reduce"
+  // Unless that is kHost nothing has been exchanged yet. kDevices: all ranks' arrays are there;
+  // else they pass through the host, this time or always.
+  ArrayPlace place = ArrayPlace::kHost;
 };
 
 // Thread-safe.
@@ -37,9 +40,14 @@ class PeerExchange {
   const GroupLayout& layout() const { return layout_; }
 
   // All of this daemon's ranks have come. `calls`: by rank, null for others'. `compared`: what is
-  // wrong with these already. One thread at a time, and the n-th call of all daemons is one.
+  // wrong with these already. `place`: of this daemon's arrays. One thread at a time, and the n-th
+  // call of all daemons is one.
   PeerOutcome Run(const std::vector<const CollectiveCall*>& calls, const absl::Status& compared,
-                  HostKernels kernels);
+                  ArrayPlace place, HostKernels kernels);
+  // Within a call that is not over: each daemon's text, of at most kMaxText bytes, to all of them.
+  // Empty, or what went wrong.
+  static constexpr size_t kMaxText = 900;
+  std::string Tell(absl::string_view op, const std::string& own, std::vector<std::string>* all);
 
   // To a rank of another daemon; as CollectiveEngine::Send. An error: the group is broken.
   std::string Send(int rank, const CollectiveCall& call, MemoryCharge charge);

@@ -319,7 +319,7 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
       std::make_unique<PeerExchange>(name, std::move(layout), std::move(mesh), timeout_);
   return std::make_shared<MemoryEngine>(
       name, timeout_, std::move(exchange), link,
-      [this](std::unique_ptr<PeerExchange> kept) { Keep(std::move(kept)); });
+      [this](std::unique_ptr<PeerExchange> kept) { Keep(std::move(kept)); }, by_devices_);
 }
 
 void RemoteGroups::Keep(std::unique_ptr<PeerExchange> exchange) {

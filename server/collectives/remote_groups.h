@@ -29,8 +29,13 @@ class RemoteGroups {
   using MakeMesh = std::function<absl::StatusOr<std::unique_ptr<Mesh>>(
       int self, const std::vector<int>& sockets)>;
 
-  RemoteGroups(PeerNetwork* network, MakeMesh make_mesh, std::chrono::milliseconds timeout)
-      : network_(*network), make_mesh_(std::move(make_mesh)), timeout_(timeout) {}
+  // `by_devices`: see PeerOptions.
+  RemoteGroups(PeerNetwork* network, MakeMesh make_mesh, std::chrono::milliseconds timeout,
+               bool by_devices)
+      : network_(*network),
+        make_mesh_(std::move(make_mesh)),
+        timeout_(timeout),
+        by_devices_(by_devices) {}
   ~RemoteGroups();
 
   // As ProcessGroups::Form.
@@ -80,6 +85,7 @@ class RemoteGroups {
   PeerNetwork& network_;
   const MakeMesh make_mesh_;
   const std::chrono::milliseconds timeout_;
+  const bool by_devices_;
   Mutex mutex_;
   CondVar changed_;
   std::map<Key, FormingPtr> forming_ ABSL_GUARDED_BY(mutex_);

@@ -65,6 +65,11 @@ TEST_F(PluginTest, FindsOtherLibrariesOrSaysThatTheyAreMissing) {
     EXPECT_NE(error.find("no cuSOLVER was found"), error.npos);
   }
   EXPECT_EQ(error.find("too old"), error.npos) << error;
+  Get<decltype(ChxCudaNcclError)>("ChxCudaNcclError")(&error);
+  if (!error.empty()) {
+    EXPECT_NE(error.find("no NCCL 2.18 was found"), error.npos);
+  }
+  EXPECT_EQ(error.find("too old"), error.npos) << error;
 }
 
 // What the real cuDNN makes of sizes, lengths and kinds of networks; they run on a GPU only.

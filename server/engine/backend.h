@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "ops/settings.h"
+#include "server/engine/communicator.h"
 #include "server/engine/device_health.h"
 #include "server/engine/kernel.h"
 
@@ -39,6 +41,14 @@ class Sequence {
   virtual absl::Status Repeat() = 0;
 };
 
+// A place in the work of a stream. It ends before its device.
+class StreamMark {
+ public:
+  virtual ~StreamMark() = default;
+  // Whether all that is before it is done, or never will be, as the device is lost. By any thread.
+  virtual bool IsReached() const = 0;
+};
+
 // One session's ordered work on one device. Kernels and copies take effect in the order of the
 // calls; only CopyOut and Synchronize wait. Used by one thread at a time.
 class Stream {
@@ -55,6 +65,15 @@ class Stream {
   virtual absl::StatusOr<bool> CopyFrom(Stream& /*from*/, void* /*dst*/, const void* /*src*/,
                                         size_t /*bytes*/) {
     return false;
+  }
+  // Behind all that the stream was given so far.
+  virtual absl::StatusOr<std::unique_ptr<StreamMark>> NewMark() {
+    return absl::UnimplementedError("the device has no marks");
+  }
+  // What comes next begins after what is before the mark, which is of any stream of this backend;
+  // nobody waits.
+  virtual absl::Status After(const StreamMark& /*mark*/) {
+    return absl::UnimplementedError("the device has no marks");
   }
   // Waits; reports what went wrong since the last call.
   virtual absl::Status Synchronize() = 0;
@@ -118,6 +137,24 @@ class Device {
   virtual void Unpin(char* /*memory*/) {}
   // Whether its memory is the host's: streams of other devices may copy from and to it.
   virtual bool is_host() const { return false; }
+  // Which device of the host it is, by a name that no other one has; "": it may be in no
+  // communicator. If it is not empty, the device's streams have marks.
+  virtual std::string hardware_id() const { return ""; }
+  // Whether there is what communicators are made by.
+  virtual absl::Status OpenCommunicators() {
+    return absl::UnimplementedError("the device has no communicators");
+  }
+  // A name for the communicators of a new group, of which this device has one.
+  virtual absl::StatusOr<std::string> NewCommunicatorId() {
+    return absl::UnimplementedError("the device has no communicators");
+  }
+  // For a group of `size` ranks, of which `ranks`, one of them on this device, are this daemon's;
+  // the other daemons make theirs with the same id.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> NewCommunicator(
+      absl::string_view /*id*/, int /*size*/, absl::Span<const DeviceRank> /*ranks*/,
+      GoesOn /*goes_on*/) {
+    return absl::UnimplementedError("the device has no communicators");
+  }
   // Once it is lost, the engine asks nothing of it any more but to free what it has.
   DeviceHealth& health() { return health_; }
   // Whether its streams may have sequences (Stream::Capture).
@@ -147,7 +184,7 @@ class Backend {
 
 // A plug-in backend is a shared library that exports this function under kBackendEntryPoint. It
 // resolves Abseil and engine symbols from the daemon. Null with *error set if it cannot run here.
-inline constexpr int kBackendAbi = 7;
+inline constexpr int kBackendAbi = 9;
 inline constexpr char kBackendEntryPoint[] = "ChxCreateBackend";
 using BackendEntryPoint = Backend* (*)(int abi, std::string* error);
 

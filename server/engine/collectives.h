@@ -21,8 +21,26 @@ namespace chx::server {
 using HostKernels = absl::FunctionRef<absl::Status(
     absl::string_view op, absl::Span<const KernelTensor> inputs, const KernelTensor& output)>;
 
-// One rank's part of a collective. All is the caller's; the arrays are in C order in the host's
-// memory, where other ranks read the inputs and write the outputs until the call returns.
+struct CollectiveCall;
+
+// A rank's way to the others where not all ranks' devices exchange their arrays by themselves. Used
+// by the thread that runs the call.
+class HostPassage {
+ public:
+  virtual ~HostPassage() = default;
+  // Called by another thread than the session's, if one runs the call: before it and, whatever its
+  // outcome, after it.
+  virtual absl::Status Begin() { return absl::OkStatus(); }
+  virtual absl::Status End() { return absl::OkStatus(); }
+  // Gives the call arrays in the host's memory instead of those on the device.
+  virtual absl::Status ToHost(CollectiveCall* call) = 0;
+  // And afterwards brings the results to where those were to come.
+  virtual absl::Status FromHost() = 0;
+};
+
+// One rank's part of a collective. All is the caller's; the arrays are in C order, in the host's
+// memory, where other ranks read the inputs and write the outputs until the call returns, or in
+// that of the stream's device.
 struct CollectiveCall {
   const OpDef& op;
   absl::Span<const AttrValue> attrs;
@@ -33,6 +51,10 @@ struct CollectiveCall {
   absl::Status failed;
   uint32_t origin = 0;         // Stream::origin() of the command
   absl::string_view location;  // the client's file:line; "": unknown
+  // Not null: the arrays are in the memory of its device, and what is queued there has come to the
+  // inputs and will come to the outputs.
+  Stream* stream = nullptr;
+  HostPassage* passage = nullptr;  // with a stream
 };
 
 // A collective that goes on while the session's thread does something else.

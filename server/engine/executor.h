@@ -29,6 +29,7 @@
 namespace chx::server {
 
 class PendingReduction;
+class ThreadKernels;
 
 // An operand of what the executor runs.
 struct ArrayOperand : BasicOperand<const Array*> {
@@ -76,6 +77,9 @@ class Executor : private ScratchAllocator {
   // are now. All its memory must have been kept.
   // Its scratch memory lies in `scratch`, which is aligned as arrays are, as far as that has room.
   absl::Status Repeat(const PreparedKernel& call, absl::Span<char> scratch = {});
+  // A collective once more, with which another thread goes on: until the end of what is returned
+  // nobody writes what it reads, or uses what it writes.
+  absl::StatusOr<std::unique_ptr<StartedCollective>> StartRepeat(const PreparedKernel& call);
   // For a collective that will not be repeated, for that reason: the other ranks learn it.
   void MeetWithout(const PreparedKernel& call, const absl::Status& failed);
   // Calls run(stream, begin, end) for parts of [0, n), as Stream::RunBlocks does, as one kernel:
@@ -96,15 +100,17 @@ class Executor : private ScratchAllocator {
   // What collectives meet other ranks by; null: there are no groups. It outlives this object.
   void set_collectives(Collectives* collectives) { collectives_ = collectives; }
   // Begins an all_reduce with these attributes, of arrays whose elements are exchanged in `dtype`
-  // (none: as they are). `may_be_written`: the session may write them before its end. No array that
-  // is in a graph, and no recorded program: the caller has seen to that.
+  // (none: as they are). `beyond`: the session may do anything before its end, also write them. No
+  // array that is in a graph: the caller has seen to that.
   absl::StatusOr<std::unique_ptr<PendingReduction>> StartReduction(
       absl::Span<const Array> arrays, absl::optional<Dtype> dtype,
-      absl::Span<const AttrValue> attrs, bool may_be_written);
+      absl::Span<const AttrValue> attrs, bool beyond);
   // The session will not come to what its group does next.
   void BreakGroup(absl::Span<const AttrValue> attrs, absl::string_view why) {
     if (collectives_ != nullptr) collectives_->Break(attrs, why);
   }
+  // The session has left it.
+  void ForgetGroup(int64_t group);
   // Waits for it: arrays of their own, like those that it began with.
   absl::StatusOr<std::vector<Array>> FinishReduction(std::unique_ptr<PendingReduction> pending);
   // Asked to give memory back before an allocation fails; true: it has. Null: nobody is.
@@ -184,6 +190,7 @@ class Executor : private ScratchAllocator {
   const Devices& devices() const { return *devices_; }
 
  private:
+  class RankArrays;
   struct DeviceState {
     std::unique_ptr<Stream> stream;
     std::unique_ptr<MemoryPool> pool;
@@ -234,13 +241,28 @@ class Executor : private ScratchAllocator {
                            RunOutputs* outputs);
   // executor_collectives.cc
   absl::StatusOr<DeviceId> HostDevice() const;
-  absl::StatusOr<Array> ForRanks(const OpDef& op, const Array& input, Dtype dtype, DeviceId host);
-  absl::Status PrepareCollective(const ArrayCall& call, const InferResult& inferred, DeviceId host,
+  absl::StatusOr<Array> ForRanks(const OpDef& op, const Array& input, Dtype dtype, DeviceId where);
+  absl::Status PrepareCollective(const ArrayCall& call, const InferResult& inferred, DeviceId where,
                                  RunOutputs* inputs, RunOutputs* outputs);
+  // Where all of them are, if arrays there may be in a communicator.
+  absl::optional<DeviceId> ConnectedDevice(absl::Span<const ArraySpec* const> specs) const;
+  // The same of what the call takes and gives.
+  absl::optional<DeviceId> RanksDevice(const ArrayCall& call, const InferResult& inferred) const;
   absl::Status RunCollective(const ArrayCall& call, const InferResult& inferred,
                              RunOutputs* outputs);
+  // All of the reduction, whose arrays `pending` gets.
+  absl::Status ReduceNow(absl::Span<const Array> arrays, absl::optional<Dtype> dtype,
+                         PendingReduction* pending);
   absl::Status RepeatCollective(const PreparedKernel& call);
-  // The arrays are in the host's memory.
+  absl::StatusOr<ThreadKernels> NewThreadKernels(DeviceId host);
+  // For reductions of a group that another thread runs; null: there is none to be had.
+  std::shared_ptr<Stream> ExchangeStream(int64_t group, DeviceId device);
+  absl::StatusOr<std::unique_ptr<StartedCollective>> StartOnDevice(
+      const CollectiveCall& call, DeviceId device, DeviceId host, std::shared_ptr<Stream> exchange);
+  // By another thread, of arrays in the host's memory.
+  absl::StatusOr<std::unique_ptr<StartedCollective>> StartCollective(const CollectiveCall& call,
+                                                                     DeviceId host);
+  // `host`: whose kernels reduce arrays that are in the host's memory.
   absl::Status MeetRanks(const CollectiveCall& rank, DeviceId host);
   // All elements, from memory to memory. False: there is no such way between their devices.
   absl::StatusOr<bool> CopyAcross(absl::string_view op, const Array& from, const Array& to);
@@ -260,6 +282,12 @@ class Executor : private ScratchAllocator {
   UseClock clock_;     // outlives the pools
   Segments segments_;  // so does this
   std::vector<DeviceState> states_;
+  struct Exchange {
+    int64_t group;
+    DeviceId device;
+    std::shared_ptr<Stream> stream;
+  };
+  std::vector<Exchange> exchanges_;
   DeviceState* current_ = nullptr;  // of the kernel that runs
   std::vector<Ref<Buffer>> scratch_;
   absl::Span<char> scratch_room_;  // for the kernel that runs

@@ -34,8 +34,9 @@ class KernelObserver {
                    int64_t scratch) = 0;
   // An array has been copied to another device, which no call shows.
   virtual void Transferred() = 0;
-  // A collective has been begun that goes on while others run.
-  virtual void Started() = 0;
+  // A collective is to go on while others run; `beyond`: after the command that begins it, too. If
+  // true, it runs now instead, and Ran is called.
+  virtual bool RunsNow(bool beyond) = 0;
 
  protected:
   ~KernelObserver() = default;

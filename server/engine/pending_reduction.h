@@ -17,20 +17,6 @@
 
 namespace chx::server {
 
-// Kernels of the host's device for a thread that has no executor: those that need no scratch
-// memory.
-class HostKernelCalls {
- public:
-  HostKernelCalls(const KernelTable* kernels, std::unique_ptr<Stream> stream)
-      : kernels_(kernels), stream_(std::move(stream)) {}
-  absl::Status operator()(absl::string_view op, absl::Span<const KernelTensor> inputs,
-                          const KernelTensor& output) const;
-
- private:
-  const KernelTable* kernels_;
-  std::unique_ptr<Stream> stream_;
-};
-
 // From Executor::StartReduction to FinishReduction; the session's thread has it. Dropped before its
 // end it breaks the group.
 class PendingReduction {
@@ -41,20 +27,19 @@ class PendingReduction {
 
  private:
   friend class Executor;
-  PendingReduction(absl::Span<const AttrValue> attrs, HostKernelCalls kernels)
-      : attrs_(attrs.begin(), attrs.end()), kernels_(std::move(kernels)) {}
-  // In the host's memory, where they stay.
+  explicit PendingReduction(absl::Span<const AttrValue> attrs)
+      : attrs_(attrs.begin(), attrs.end()) {}
+  // Of one device, in whose memory they stay.
   void AddInput(Array array);
   void AddOutput(Array array);
 
   const std::vector<AttrValue> attrs_;
-  const HostKernelCalls kernels_;
   std::vector<ArraySpec> wanted_;  // of the results
   std::vector<Array> inputs_;
   std::vector<Array> outputs_;
   std::vector<KernelTensor> in_;
   std::vector<KernelTensor> out_;
-  std::unique_ptr<StartedCollective> started_;
+  std::unique_ptr<StartedCollective> started_;  // null: it is over
 };
 
 }  // namespace chx::server

@@ -13,6 +13,8 @@ struct PeerOptions {
   std::vector<std::string> peers;  // where groups may meet, as patterns of glob(7)
   std::string secret;              // of all daemons that belong together
   bool encrypted = true;           // their connections: the same at all of them
+  // GPUs exchange arrays by connections of NCCL's own, which are neither proved nor encrypted.
+  bool by_devices = false;
 };
 
 }  // namespace chx::server

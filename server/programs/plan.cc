@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/collective.h"
 #include "ops/error.h"
 #include "server/programs/common_calls.h"
 #include "server/programs/device_fusion.h"
@@ -11,7 +12,8 @@ namespace {
 
 constexpr int64_t kArrayAlignment = 64;
 
-bool IsCollective(const TraceCall& call) { return call.kernel.op->kind == OpKind::kCollective; }
+// A collective of so much is worth another thread's while.
+constexpr int64_t kBytesBeside = 64 << 10;
 
 }  // namespace
 
@@ -63,7 +65,8 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   for (const TraceGradient& gradient : gradients_) {
     if (!gradient.any_before && gradient.changes) repeatable_ = false;
   }
-  has_collectives_ = std::any_of(calls_.begin(), calls_.end(), IsCollective);
+  has_collectives_ = std::any_of(calls_.begin(), calls_.end(),
+                                 [](const TraceCall& call) { return call.is_collective(); });
   DropUnused();
   if (checks_first) CheckFirst();
   const auto temporary = [this](int object) {
@@ -72,6 +75,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   FuseOnDevices(devices, temporary, &calls_);
   MoveResultsLast(devices);
   Fuse(devices);
+  FindOverlaps();
   LayOut();
   FindPlaces();
   FindSlots(trace.slots);
@@ -108,7 +112,7 @@ void Plan::DropUnused() {
   std::vector<bool> kept(calls_.size());
   for (size_t i = calls_.size(); i-- > 0;) {
     const TraceCall& call = calls_[i];
-    kept[i] = IsCollective(call);  // the other ranks wait for it
+    kept[i] = call.is_collective();  // the other ranks wait for it
     call.ForEachWritten([&](const TraceTensor& t) { kept[i] = kept[i] || needed[t.object]; });
     if (!kept[i]) continue;
     call.ForEachTensor([&](const TraceTensor& tensor) { needed[tensor.object] = true; });
@@ -148,6 +152,13 @@ std::vector<Plan::Life> Plan::FindLives() const {
       }
     }
   }
+  for (const Step& step : steps_) {
+    if (step.beside_until == 0) continue;
+    calls_[step.calls.first].ForEachTensor([&](const TraceTensor& tensor) {
+      Life& life = lives[tensor.object];
+      life.last = std::max(life.last, step.beside_until - 1);
+    });
+  }
   return lives;
 }
 
@@ -165,6 +176,43 @@ void Plan::Fuse(const Devices& devices) {
     step.fused = std::make_unique<FusedRun>(
         absl::MakeConstSpan(calls_).subspan(step.calls.first, step.calls.count), step.calls,
         [this](int object) { return objects_[object].in_blocks; });
+  }
+}
+
+// A collective ends before the first step that uses what it writes, or writes what it reads, and
+// before messages: a rank does one thing at a time in its group.
+void Plan::FindOverlaps() {
+  if (!has_collectives_) return;
+  // Of objects: the first step behind this one that uses, or writes, it.
+  std::vector<size_t> used(objects_.size(), steps_.size());
+  std::vector<size_t> written(objects_.size(), steps_.size());
+  size_t computes = steps_.size();  // the first step that is no collective
+  size_t message = steps_.size();
+  for (size_t i = steps_.size(); i-- > 0;) {
+    const auto calls =
+        absl::MakeConstSpan(calls_).subspan(steps_[i].calls.first, steps_[i].calls.count);
+    if (!calls[0].is_collective()) {
+      computes = i;
+    } else if (calls[0].kernel.op->pattern->kind != CollectiveKind::kAll) {
+      message = i;
+    } else {
+      size_t until = message;
+      int64_t bytes = 0;
+      for (const KernelTensor& input : calls[0].kernel.inputs) {
+        bytes += input.size() * ItemSize(input.dtype);
+      }
+      for (const TraceTensor& input : calls[0].inputs) {
+        if (input.object >= 0) until = std::min(until, written[input.object]);
+      }
+      for (const TraceTensor& output : calls[0].outputs) {
+        if (output.object >= 0) until = std::min(until, used[output.object]);
+      }
+      if (bytes >= kBytesBeside && computes < until) steps_[i].beside_until = until;
+    }
+    for (const TraceCall& call : calls) {
+      call.ForEachTensor([&](const TraceTensor& tensor) { used[tensor.object] = i; });
+      call.ForEachWritten([&](const TraceTensor& tensor) { written[tensor.object] = i; });
+    }
   }
 }
 
@@ -256,10 +304,10 @@ bool Plan::MayFailHalfway() const {
   });
 }
 
-void Plan::MeetWithout(Executor& executor, size_t failed_call, const absl::Status& failed) const {
+void Plan::MeetWithout(Executor& executor, size_t first_call, const absl::Status& failed) const {
   if (!has_collectives_) return;
-  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(failed_call + 1)) {
-    if (IsCollective(call)) executor.MeetWithout(call.kernel, failed);
+  for (const TraceCall& call : absl::MakeConstSpan(calls_).subspan(first_call)) {
+    if (call.is_collective()) executor.MeetWithout(call.kernel, failed);
   }
 }
 

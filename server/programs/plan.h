@@ -55,6 +55,7 @@ class Plan {
     int64_t times = 0;   // that have come to their end
     size_t command = 0;  // that has run last
     size_t call = 0;     // its first one that may not have
+    size_t met = 0;      // the first one whose ranks have not been met for it
   };
   // Whose commands a run stands for: each step has the time that a command may take, and what has
   // begun to write can be cancelled no more.
@@ -107,7 +108,10 @@ class Plan {
     CallRange calls;
     std::unique_ptr<FusedRun> fused;  // of several
     int64_t nanoseconds = 0;          // of all runs that were measured
+    // Of a collective beside which other steps run: the step before which it ends. 0: of no others.
+    size_t beside_until = 0;
   };
+  class Beside;
   // Positions of steps between which an object has a value.
   struct Life {
     size_t first = 0;
@@ -127,6 +131,7 @@ class Plan {
   int NewTemporary(DeviceId device, int64_t bytes);
   std::vector<Life> FindLives() const;
   void Fuse(const Devices& devices);
+  void FindOverlaps();
   void LayOut();
   void FindPlaces();
   void FindSlots(absl::Span<const TraceSlot> slots);
@@ -147,9 +152,8 @@ class Plan {
   bool WritesOutside(const TraceCall& call) const;
   absl::Status Repeat(Executor& executor, absl::Span<const int64_t> values, const Source* source,
                       Progress* progress);
-  // The other ranks learn of collectives that a run does not come to, those behind the call that
-  // has failed.
-  void MeetWithout(Executor& executor, size_t failed_call, const absl::Status& failed) const;
+  // The other ranks learn of collectives that a run does not come to, from that call on.
+  void MeetWithout(Executor& executor, size_t first_call, const absl::Status& failed) const;
   void Finish(absl::Span<Variable* const> arguments, std::vector<Array>* results);
   ArrayNode* NodeOf(const TraceGradient& gradient, absl::Span<Variable* const> arguments) const;
   Array ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const;

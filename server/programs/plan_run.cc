@@ -14,6 +14,58 @@ constexpr int64_t kLargeArena = int64_t{16} << 20;  // bytes worth giving back o
 
 }  // namespace
 
+// Collectives that go on beside the steps of one time.
+class Plan::Beside {
+ public:
+  Beside(Plan* plan, Executor* executor, Progress* progress)
+      : plan_(*plan), executor_(*executor), progress_(*progress) {}
+  // Other ranks have what they were promised.
+  ~Beside() {
+    for (const Going& going : going_) going.collective->Wait().IgnoreError();
+  }
+
+  // False: it has not begun, and runs as other steps do.
+  absl::StatusOr<bool> Start(const Step& step) {
+    constexpr size_t kMost = 64;
+    if (going_.size() == kMost) return false;
+    absl::StatusOr<std::unique_ptr<StartedCollective>> started =
+        executor_.StartRepeat(plan_.calls_[step.calls.first].kernel);
+    // The first one of a group starts a thread.
+    if (KindOf(started.status()) == ErrorKind::kMemory) return false;
+    CHX_RETURN_IF_ERROR(started.status());
+    going_.push_back({&step, *std::move(started)});
+    return true;
+  }
+  // For those that end before this step.
+  absl::Status WaitFor(size_t step) {
+    for (size_t i = 0; i < going_.size();) {
+      if (going_[i].step->beside_until > step) {
+        ++i;
+        continue;
+      }
+      const Going ends = std::move(going_[i]);
+      going_.erase(going_.begin() + static_cast<int64_t>(i));
+      const absl::Status status = ends.collective->Wait();
+      if (status.ok()) continue;
+      progress_.call = ends.step->calls.first;
+      progress_.command = plan_.calls_[progress_.call].command;
+      return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Going {
+    const Step* step;
+    std::unique_ptr<StartedCollective> collective;
+  };
+
+  Plan& plan_;
+  Executor& executor_;
+  Progress& progress_;
+  std::vector<Going> going_;
+};
+
 bool Plan::Fits(const Executor& executor, absl::Span<Variable* const> arguments) const {
   if (arguments.size() != arguments_.size()) return false;
   // Who waits for other sessions holds nothing that they may have.
@@ -175,12 +227,24 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
     if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
   }
   Sequences* const sequences = StartSequences(executor, values);
+  Beside beside(this, &executor, progress);
+  progress->met = 0;
   for (size_t i = 0; i < steps_.size();) {
     Step& step = steps_[i];
     progress->call = step.calls.first;
     progress->command = calls_[progress->call].command;
     if (source != nullptr) CHX_RETURN_IF_ERROR(BeginStep(i, *source));
+    CHX_RETURN_IF_ERROR(beside.WaitFor(i));
     progress->wrote = progress->wrote || i >= first_write_;
+    bool goes_on = false;
+    if (step.beside_until > 0 && !measures_) {
+      CHX_ASSIGN_OR_RETURN(goes_on, beside.Start(step));
+    }
+    if (calls_[progress->call].is_collective()) progress->met = progress->call + 1;
+    if (goes_on) {
+      ++i;
+      continue;
+    }
     if (!measures_) {
       const Sequences::Part* const part = sequences->At(i);
       if (part != nullptr) progress->wrote = progress->wrote || part->end > first_write_;
@@ -195,7 +259,7 @@ absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
     ++i;
   }
   if (measures_) ++measured_runs_;
-  return absl::OkStatus();
+  return beside.WaitFor(steps_.size());
 }
 
 Array Plan::ArrayOf(const TraceArray& kept, absl::Span<Variable* const> arguments) const {
@@ -236,7 +300,7 @@ absl::Status Plan::Run(Executor& executor, absl::Span<Variable* const> arguments
   if (status.ok()) {
     Finish(arguments, results);
   } else if (progress->began) {
-    MeetWithout(executor, progress->call, status);
+    MeetWithout(executor, progress->met, status);
   }
   arenas_.clear();
   made_.clear();

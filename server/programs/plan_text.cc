@@ -1,4 +1,6 @@
 // What a plan says about itself.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/programs/plan.h"
 
@@ -46,6 +48,9 @@ void Plan::Describe(size_t most, std::string* text) const {
     repeats += each->repeats();
   }
   if (steps > 0) absl::StrAppend(text, "sequences\t", steps, "\t", repeats, "\n");
+  const auto beside = std::count_if(steps_.begin(), steps_.end(),
+                                    [](const Step& step) { return step.beside_until > 0; });
+  if (beside > 0) absl::StrAppend(text, "beside\t", beside, "\n");
   size_t described = 0;  // steps
   for (; described < steps_.size() && text->size() < most; ++described) {
     const Step& step = steps_[described];

@@ -254,7 +254,11 @@ void Recorder::Ran(const KernelCall& call, absl::Span<const Array* const> arrays
 
 void Recorder::Transferred() { Decline("an array has been copied to another device"); }
 
-void Recorder::Started() { Decline("a collective goes on while other operators run"); }
+bool Recorder::RunsNow(bool beyond) {
+  if (beyond) Decline("a reduction of gradients goes on after its backward pass");
+  if (!may_wait_) Decline("a collective goes on while other operators run");
+  return declined_.empty();
+}
 
 void Recorder::Decline(std::string why) {
   if (declined_.empty()) declined_ = std::move(why);

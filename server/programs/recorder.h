@@ -44,7 +44,7 @@ class Recorder final : public KernelObserver {
 
   void Ran(const KernelCall& call, absl::Span<const Array* const> arrays, int64_t scratch) override;
   void Transferred() override;
-  void Started() override;
+  bool RunsNow(bool beyond) override;
   // Why the step cannot be repeated as a plan; it may still be run by its commands.
   void Decline(std::string why);
   // The same, and lets go of all that it has noted.

@@ -48,6 +48,8 @@ struct TraceCall {
   bool checked = false;      // by a call before: it does not fail by its values
   std::vector<PreparedKernel> fused;  // the calls that it stands for, if they are several
 
+  // Whether it waits for other ranks, and has no kernel.
+  bool is_collective() const { return kernel.op->kind == OpKind::kCollective; }
   // Calls fn(tensor) for those that have memory and that the kernel writes.
   template <typename Fn>
   void ForEachWritten(Fn fn) const {

@@ -32,7 +32,7 @@ void Cancel(const C& c, CommandContext& context) {
     RunCommand(c, context);
   } else {
     absl::Status status = context.state.stop.Error(name, StopReason::kCancelled);
-    if constexpr (IsOneOf<C, command::Backward, command::Grad, command::ReduceBackward>()) {
+    if constexpr (kPass<C>) {
       BreakGroupsOfPass(c, context.state);
     }
     if constexpr (std::is_same_v<C, command::RunProgram>) {

@@ -35,6 +35,7 @@ void RunCommand(const command::LeaveGroup& c, CommandContext& context) {
       c, member == nullptr ? ValueError("[leave_group] ", kNoGroups) : member->Leave(c.group),
       "leave_group");
   context.state.delayed_reductions.erase(c.group);
+  context.state.executor.ForgetGroup(c.group);
 }
 
 void MeetWithout(const command::ApplyOp& c, const OpDef& op, CommandContext& context) {

@@ -158,7 +158,7 @@ void Recording::NoteMode(uint16_t number) {
 // What the command has to do with gradients that there were before.
 template <typename C>
 void Recording::NoteGradients(const C& c) {
-  if constexpr (IsOneOf<C, command::Backward, command::Grad>()) {
+  if constexpr (kPass<C>) {
     // A pass starts from the gradients that its outputs have.
     for (Handle output : c.outputs) {
       const ArrayNode* const node = NodeOf(output, c.backprop_id);

@@ -278,8 +278,18 @@ void SessionManager::Detach(const SessionRecordPtr& record, uint64_t attachment)
   wake_.notify_all();
 }
 
-std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr record) {
+absl::Status SessionManager::WhyEnded(absl::string_view reason) {
+  const EndReason why = ReasonOf(reason);
+  if (why != EndReason::kLease && why != EndReason::kLimit && why != EndReason::kKilled) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat("the session has ended: ", reason));
+}
+
+std::shared_ptr<const StreamHooks> SessionManager::Remove(SessionRecordPtr record,
+                                                          absl::Status why) {
   sessions_.erase(record->id);
+  if (!why.ok()) names_.Retire(record->id, std::move(why));
   // Its memory is its tenant's until it is gone, but another one may take its place.
   record->place.counted = nullptr;
   if (!record->owner.name.empty()) {
@@ -303,14 +313,7 @@ void SessionManager::Stop(SessionRecord* record) const {
 void SessionManager::End(SessionRecordPtr record, const std::shared_ptr<const StreamHooks>& stream,
                          absl::string_view reason) {
   LogEnded(*record, reason);
-  const EndReason why = ReasonOf(reason);
-  record->session->counters().ended[static_cast<size_t>(why)].Add();
-  if (why == EndReason::kLease || why == EndReason::kLimit || why == EndReason::kKilled) {
-    // For the client, who asks when its stream is cut.
-    MutexLock lock(&mutex_);
-    names_.Retire(record->id,
-                  absl::FailedPreconditionError(absl::StrCat("the session has ended: ", reason)));
-  }
+  record->session->counters().ended[static_cast<size_t>(ReasonOf(reason))].Add();
   Stop(record.get());
   if (stream != nullptr && stream->cancel) stream->cancel();
   if (options_.on_ended) options_.on_ended(record->key);
@@ -326,7 +329,7 @@ absl::StatusOr<std::vector<SessionOutput::Error>> SessionManager::Close(const st
     auto it = sessions_.find(id);
     if (it == sessions_.end()) return absl::NotFoundError("no such session");
     record = it->second;
-    stream = Remove(record);
+    stream = Remove(record, WhyEnded(reason));
   }
   Stop(record.get());
   std::vector<SessionOutput::Error> unread = record->session->UnreadErrorsWithin(kErrorsPatience);
@@ -346,7 +349,7 @@ absl::Status SessionManager::Kill(uint64_t number,
     if (record == nullptr || (may != nullptr && !may(*record))) {
       return absl::NotFoundError(absl::StrCat("there is no session number ", number));
     }
-    stream = Remove(record);
+    stream = Remove(record, WhyEnded(kKilledByAdmin));
   }
   End(std::move(record), stream, kKilledByAdmin);
   return absl::OkStatus();

@@ -222,9 +222,12 @@ class SessionManager {
   absl::Status Enter(const SessionRecordPtr& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets those go on that wait for their turn to compute, or for other ranks, and are to stop.
   void WakeStopped() const;
-  // Takes a session out of the list, so that its lock and memory don't matter to others.
-  std::shared_ptr<const StreamHooks> Remove(SessionRecordPtr record)
+  // Takes a session out of the list, so that its lock and memory don't matter to others. `why`:
+  // what whoever asks for it learns from now on; OK: that there is none.
+  std::shared_ptr<const StreamHooks> Remove(SessionRecordPtr record, absl::Status why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For Remove.
+  static absl::Status WhyEnded(absl::string_view reason);
   // Whatever it runs, and whoever carries arrays for it, ends soon.
   void Stop(SessionRecord* record) const;
   // Stops it, cuts its stream and has it destroyed. `reason` is for the log.

@@ -26,9 +26,12 @@ constexpr bool kApart =
             command::ExplainProgram, command::NoteGenerator, command::QueryGraphs>();
 // Those that a step is made of.
 template <typename C>
-constexpr bool kKept =
-    IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad, command::Backward,
-            command::Grad, command::SetGrad, command::GetGrad, command::HoldArray>();
+constexpr bool kKept = IsOneOf<C, command::ApplyOp, command::Release, command::RequireGrad,
+                               command::Backward, command::Grad, command::ReduceBackward,
+                               command::SetGrad, command::GetGrad, command::HoldArray>();
+// Backward passes.
+template <typename C>
+constexpr bool kPass = IsOneOf<C, command::Backward, command::Grad, command::ReduceBackward>();
 // Those whose result the program holds.
 template <typename C>
 constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom, command::UploadPart>();
@@ -37,7 +40,7 @@ constexpr bool kConstant = IsOneOf<C, command::Upload, command::UploadFrom, comm
 // it, as each run would answer again.
 template <typename C>
 bool IsAnswered(const C& c) {
-  if constexpr (IsOneOf<C, command::Backward, command::Grad>()) return c.request_id != 0;
+  if constexpr (kPass<C>) return c.request_id != 0;
   return false;
 }
 
@@ -64,6 +67,9 @@ void ForEachUse(C& c, Fn fn) {
     each(c.outputs);
     each(c.inputs);
     each(c.output_grads);
+  } else if constexpr (std::is_same_v<Kind, command::ReduceBackward>) {
+    each(c.outputs);
+    each(c.parameters);
   } else if constexpr (IsOneOf<Kind, command::SetGrad, command::RequireGrad, command::GetGrad>()) {
     fn(c.handle);
     if constexpr (std::is_same_v<Kind, command::SetGrad>) {
@@ -75,7 +81,7 @@ void ForEachUse(C& c, Fn fn) {
 // 0 if it has none.
 template <typename C>
 uint16_t ModeOf(const C& c) {
-  if constexpr (IsOneOf<C, command::ApplyOp, command::Backward, command::Grad>()) return c.mode;
+  if constexpr (kPass<C> || std::is_same_v<C, command::ApplyOp>) return c.mode;
   return 0;
 }
 

@@ -19,12 +19,13 @@ struct GroupDaemon {
   std::unique_ptr<DaemonGroups> peers;
   std::unique_ptr<ProcessGroups> groups;
 
-  GroupDaemon(const std::string& secret, std::chrono::milliseconds timeout) {
+  GroupDaemon(const std::string& secret, std::chrono::milliseconds timeout, bool by_devices) {
     signal(SIGPIPE, SIG_IGN);  // as the daemon does
     PeerOptions options;
     options.listen = "127.0.0.1:0";
     options.peers = {"127.0.0.1:*"};
     options.secret = secret;
+    options.by_devices = by_devices;
     auto started =
         DaemonGroups::Start(options, MeshesFrom({"server/gloo/libchxd_gloo.so"}), timeout);
     EXPECT_TRUE(started.ok()) << started.status();
@@ -35,6 +36,10 @@ struct GroupDaemon {
 
 class DaemonsTest : public RanksTest {
  protected:
+  explicit DaemonsTest(const std::string& devices = "native:0",
+                       std::unique_ptr<Backend> other = nullptr)
+      : RanksTest(devices, std::move(other)) {}
+
   // Rank r of a group is a session of daemon `places[r]`. Groups meet at the first daemon.
   void MakeDaemons(const std::vector<int>& places,
                    std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
@@ -55,10 +60,11 @@ class DaemonsTest : public RanksTest {
     All([](Rank& rank) { EXPECT_EQ(rank.Join(1), absl::OkStatus()); });
   }
   void AddDaemon(std::chrono::milliseconds timeout, const std::string& secret = "cluster") {
-    daemons_.push_back(std::make_unique<GroupDaemon>(secret, timeout));
+    daemons_.push_back(std::make_unique<GroupDaemon>(secret, timeout, by_devices_));
   }
   ~DaemonsTest() override { ranks_.clear(); }
 
+  bool by_devices_ = false;  // of daemons that are added
   std::vector<std::unique_ptr<GroupDaemon>> daemons_;
 };
 

@@ -9,13 +9,6 @@ namespace {
 
 using absl::StrContains;
 
-// What the session hears of a command that answers nothing.
-std::string ErrorOf(Rank& rank, const Command& command) {
-  SessionOutput output;
-  rank.session().Execute({command}, &output);
-  return output.errors.empty() ? "" : std::string(output.errors[0].error->status.message());
-}
-
 class GradientReducerTest : public RanksTest {};
 
 TEST_F(GradientReducerTest, ParametersGetTheMean) {
@@ -72,16 +65,7 @@ TEST_F(GradientReducerTest, OtherReductionsAndDtypes) {
 TEST_F(GradientReducerTest, DelayedItGivesThoseOfThePassBefore) {
   FormGroup(2);
   All([](Rank& rank) {
-    for (int step = 0; step < 4; ++step) {
-      const auto scale = static_cast<float>(step + rank.rank());
-      const Model model = ModelOf(rank, 2, scale, {0, 1});
-      command::ReduceBackward pass = PassOf(rank, 2, model);
-      pass.delayed = true;
-      rank.Do({pass});
-      const float before = step == 0 ? 0 : static_cast<float>(step) - 0.5F;
-      EXPECT_EQ(GradOf(rank, model.w[0]), Values({before}));
-      EXPECT_EQ(GradOf(rank, model.w[1]), Values({2 * before}));
-    }
+    CheckDelayedPasses(rank, 4);
     // That of another reducer is of no concern.
     const Model apart = ModelOf(rank, 2, 7, {0, 1});
     for (float expected : {0.0F, 7.0F}) {
@@ -103,21 +87,10 @@ TEST_F(GradientReducerTest, DelayedItGivesThoseOfThePassBefore) {
   All([](Rank& rank) { rank.Do({command::LeaveGroup{1}}); });
 }
 
-// The other collectives of a pass take their places between the buckets.
 TEST_F(GradientReducerTest, TheGraphMayHaveCollectives) {
   FormGroup(2);
   All([](Rank& rank) {
-    const Model below = ModelOf(rank, 2, 1, {0, 1});  // w0 + 2 w1
-    const Handle sum = rank.Call("all_reduce", 1, {below.loss});
-    const Handle v = rank.New({static_cast<float>(rank.rank() + 1)});
-    rank.Do({command::RequireGrad{v}});
-    Model model = below;
-    model.loss = rank.Call("multiply", 0, {sum, v});
-    model.w.push_back(v);
-    rank.Do({PassOf(rank, 2, model)});
-    EXPECT_EQ(GradOf(rank, v), Values({6}));
-    EXPECT_EQ(GradOf(rank, model.w[0]), Values({3}));
-    EXPECT_EQ(GradOf(rank, model.w[1]), Values({6}));
+    CheckPassWithCollectives(rank);
     const Handle x = rank.New({1});
     EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {x})), Values({2}));
   });

@@ -66,6 +66,7 @@ class Rank {
     if (shape.empty()) shape.push_back(static_cast<int64_t>(values.size()));
     command::Upload upload;
     upload.result = ++last_;
+    upload.device = device_;
     upload.shape.assign(shape.begin(), shape.end());
     upload.data = absl::string_view(reinterpret_cast<const char*>(values.data()),
                                     values.size() * sizeof(float));
@@ -110,6 +111,9 @@ class Rank {
   void set_line(std::string line) { line_ = std::move(line); }
   // Where groups meet that it joins from now on.
   void set_address(std::string address) { address_ = std::move(address); }
+  // Of New, from now on.
+  void set_device(uint16_t device) { device_ = device; }
+  uint16_t device() const { return device_; }
   Handle NewHandle() { return ++last_; }
 
  private:
@@ -119,6 +123,7 @@ class Rank {
   std::unique_ptr<Session> session_;
   Handle last_ = 0;
   uint64_t batch_ = 0;
+  uint16_t device_ = 0;
   std::string line_ = "train.py:1";
   std::string address_;
 };
@@ -169,10 +174,31 @@ inline void CheckEachCollective(Rank& rank, int size) {
   EXPECT_EQ(*rank.Read(rank.Call("all_reduce", 1, {none})), Values());
 }
 
+// The same of a backward pass through a collective, of two ranks: its gradient. Gives the loss.
+inline Handle CheckBackward(Rank& rank) {
+  const float own = static_cast<float>(rank.rank() + 1);
+  const Handle x = rank.New({own, own});
+  rank.Do({command::RequireGrad{x, 0}});
+  const Handle y = rank.Call("all_reduce", 1, {x});
+  const Handle loss = rank.Call("multiply", 0, {y, rank.New({own, 10 * own})});
+  command::Backward backward;
+  backward.outputs = {loss};
+  const Handle grad = rank.NewHandle();
+  rank.Do({backward, command::GetGrad{x, 0, grad}});
+  EXPECT_EQ(*rank.Read(grad), Values({3, 30}));
+  return loss;
+}
+
 class RanksTest : public ::testing::Test {
  protected:
-  RanksTest() : backend_(CreateNativeBackend({})) {
-    EXPECT_TRUE(devices_.Open("native:0", {backend_.get()}).ok());
+  // `other`: null: the list has devices of native only.
+  explicit RanksTest(const std::string& devices = "native:0",
+                     std::unique_ptr<Backend> other = nullptr)
+      : backend_(CreateNativeBackend({})), other_backend_(std::move(other)) {
+    std::vector<Backend*> backends = {backend_.get()};
+    if (other_backend_ != nullptr) backends.push_back(other_backend_.get());
+    const absl::Status opened = devices_.Open(devices, backends);
+    EXPECT_TRUE(opened.ok()) << opened;
     limits_.compute_slots = &slots_;
     UseTimeout(std::chrono::seconds(30));
   }
@@ -203,6 +229,7 @@ class RanksTest : public ::testing::Test {
   }
 
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Backend> other_backend_;
   Devices devices_;
   ComputeSlots slots_{1};
   SessionLimits limits_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "tests/session/ranks_fixture.h"
@@ -44,12 +45,47 @@ inline command::ReduceBackward PassOf(const Rank& rank, int size, const Model& m
   return pass;
 }
 
+// What the session hears of a command that answers nothing.
+inline std::string ErrorOf(Rank& rank, const Command& command) {
+  SessionOutput output;
+  rank.session().Execute({command}, &output);
+  return output.errors.empty() ? "" : std::string(output.errors[0].error->status.message());
+}
+
 inline Values GradOf(Rank& rank, Handle array) {
   const Handle grad = rank.NewHandle();
   rank.Do({command::GetGrad{array, 0, grad}});
   const absl::StatusOr<Values> values = rank.Read(grad);
   EXPECT_EQ(values.status(), absl::OkStatus());
   return values.ok() ? *values : Values();
+}
+
+// That each delayed pass of two ranks gives what the one before has reduced.
+inline void CheckDelayedPasses(Rank& rank, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const Model model = ModelOf(rank, 2, static_cast<float>(step + rank.rank()), {0, 1});
+    command::ReduceBackward pass = PassOf(rank, 2, model);
+    pass.delayed = true;
+    rank.Do({pass});
+    const float before = step == 0 ? 0 : static_cast<float>(step) - 0.5F;
+    EXPECT_EQ(GradOf(rank, model.w[0]), Values({before}));
+    EXPECT_EQ(GradOf(rank, model.w[1]), Values({2 * before}));
+  }
+}
+
+// That the other collectives of a pass of two ranks take their places between the buckets.
+inline void CheckPassWithCollectives(Rank& rank) {
+  const Model below = ModelOf(rank, 2, 1, {0, 1});  // w0 + 2 w1
+  const Handle sum = rank.Call("all_reduce", 1, {below.loss});
+  const Handle v = rank.New({static_cast<float>(rank.rank() + 1)});
+  rank.Do({command::RequireGrad{v}});
+  Model model = below;
+  model.loss = rank.Call("multiply", 0, {sum, v});
+  model.w.push_back(v);
+  rank.Do({PassOf(rank, 2, model)});
+  EXPECT_EQ(GradOf(rank, v), Values({6}));
+  EXPECT_EQ(GradOf(rank, model.w[0]), Values({3}));
+  EXPECT_EQ(GradOf(rank, model.w[1]), Values({6}));
 }
 
 }  // namespace chx::server

@@ -9,13 +9,16 @@
 #     conformance     every operator against NumPy, by sessions of one daemon, on all cores; what is
 #                     done is not done again
 #     libraries-off   rows of operators that have two ways, without cuDNN and cuSOLVER
+#     nccl            collectives between GPUs: a group of one rank, and of two and four, as far as
+#                     there are GPUs
 #     faults          sessions beside others that crash, take all memory, or never end
 #     bench           operators, transfers, training steps; beside PyTorch where the machine's python3
 #                     has it
 #     sessions        training steps by several clients at once
 #     table           what the logs say so far
 #
-# Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN and cuSOLVER are the machine's.
+# Each ends within $GPU_CHECK_SECONDS (540). The driver, cuBLAS, cuDNN, cuSOLVER and NCCL are
+# the machine's.
 # Results are in $OUT (./log): STEP.log, STEP.outcome, conformance/*.xml.
 set -uo pipefail
 
@@ -26,7 +29,7 @@ log=${OUT:-$root/log}
 seconds=${GPU_CHECK_SECONDS:-540}
 shards=${GPU_CHECK_SHARDS:-16}
 end=$((SECONDS + seconds))
-steps='smoke conformance libraries-off faults bench sessions memcheck'
+steps='smoke conformance libraries-off nccl faults bench sessions memcheck'
 machine_libraries=${LD_LIBRARY_PATH:-}
 
 fail() {
@@ -66,6 +69,7 @@ environment() {
       # cuDNN and cuSOLVER load others, by names that are looked for along LD_LIBRARY_PATH.
       find_library CHXD_CUDNN 'libcudnn.so.9'
       find_library CHXD_CUSOLVER 'libcusolver.so.1[12]'
+      find_library CHXD_NCCL 'libnccl.so.2'
       find_library CHXD_CUSPARSE 'libcusparse.so.12'
       find_library CHXD_NVJITLINK 'libnvJitLink.so.1[23]' ;;
   esac >"$log/libraries.txt"
@@ -93,12 +97,12 @@ memcheck() {
     "$python" -m gpu_check.smoke
 }
 
-# The daemon of all shards. Small matrices too go to cuSOLVER.
+# start_daemon LOG DEVICES. Small matrices too go to cuSOLVER.
 start_daemon() {
-  local folder text="$log/conformance/daemon.log"
+  local folder text=$1
   folder=$(mktemp -d)
   export CHX_SERVER="unix:$folder/chxd.sock"
-  CHXD_CUSOLVER_SMALLEST=0 "$root/bin/chxd" --devices="$device" --listen="$CHX_SERVER" \
+  CHXD_CUSOLVER_SMALLEST=0 "$root/bin/chxd" --devices="$2" --listen="$CHX_SERVER" \
     >"$text" 2>&1 &
   daemon=$!
   # shellcheck disable=SC2064 # the number of now
@@ -123,7 +127,7 @@ one_shard() {
 conformance() {
   local i running=0 most daemon pids=()
   most=$(nproc)
-  start_daemon || return 1
+  start_daemon "$log/conformance/daemon.log" "$device" || return 1
   for ((i = 0; i < shards; i++)); do
     [ "$SECONDS" -lt "$end" ] || break
     one_shard "$i" &
@@ -158,6 +162,27 @@ libraries-off() {
   CHXD_CUDNN=off CHXD_CUSOLVER=off timeout "$(left)" "$python" -m pytest -p no:cacheprovider -q \
     --tb=short --junitxml="$log/without.xml" -k "$both or rnn" \
     tests/conformance/conformance_test.py
+}
+
+nccl() {
+  if [[ $device != cuda* ]] || ! grep -q '^libnccl.so.2: /' "$log/libraries.txt"; then
+    echo "passed over: no GPU, or no NCCL"
+    return 0
+  fi
+  local daemon gpus count all status=0 text="$log/nccl_daemon.log"
+  gpus=$(nvidia-smi -L | grep -c '^GPU')
+  mapfile -t all < <(seq -f 'cuda:%.0f' 0 $((gpus - 1)))
+  start_daemon "$text" "$(IFS=,; echo "${all[*]}")" || { cat "$text"; return 1; }
+  for count in 1 2 4; do
+    [ "$count" -le "$gpus" ] || { echo "passed over: $count ranks, with $gpus GPUs"; continue; }
+    timeout "$(left)" "$python" -m gpu_check.nccl "${all[@]:0:count}" || status=1
+  done
+  kill "$daemon"
+  unset CHX_SERVER
+  grep -a 'NCCL\|a process group' "$text"
+  ! grep -aq "through the host's memory" "$text" || status=1
+  grep -aq 'exchanges arrays by its devices' "$text" || status=1
+  return $status
 }
 
 faults() { timeout "$(left)" "$python" -m gpu_check.faults; }
@@ -213,13 +238,13 @@ case $step in
     for name in $steps; do outcome "$name" || true; done
     table
     ;;
-  smoke | conformance | libraries-off | faults | bench | sessions | memcheck)
+  smoke | conformance | libraries-off | nccl | faults | bench | sessions | memcheck)
     environment
     outcome "$step"
     ;;
   table) table ;;
   *)
-    sed -n '2,20s/^# \?//p' "$0" >&2
+    sed -n '2,22s/^# \?//p' "$0" >&2
     exit 2
     ;;
 esac

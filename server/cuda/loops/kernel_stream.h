@@ -29,6 +29,8 @@ class KernelStream : public Stream {
   // Kernels of more elements than this are launched in several parts of some 50 ms each. A command
   // can be stopped between two of them; a GPU always finishes what it has begun.
   virtual int64_t max_launch_elements() const { return int64_t{1} << 36; }
+  // Whether the device has done all that the stream was given.
+  virtual absl::StatusOr<bool> IsDone() = 0;
   // Between such parts: waits for all work, or returns an error if the command is to stop.
   virtual absl::Status Pause() = 0;
   // Where kernels write what they find wrong (late_check.h).

@@ -169,6 +169,7 @@ class PausingStream : public KernelStream {
   void* handle() override { return nullptr; }
   absl::Status Launched() override { return absl::OkStatus(); }
   absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> IsDone() override { return true; }
   bool MakeRoom() override { return false; }
   Finding* finding() override { return nullptr; }
   absl::Status Gemm(const KernelArgs&, const GemmCall&) override { return absl::OkStatus(); }

@@ -13,6 +13,7 @@
 #include "server/cuda/vendor/blas.h"
 #include "server/cuda/vendor/cuda_status.h"
 #include "server/cuda/vendor/dnn_library.h"
+#include "server/cuda/vendor/nccl_library.h"
 #include "server/cuda/vendor/solver_library.h"
 
 namespace chx::server::cuda {
@@ -60,6 +61,9 @@ chx::server::Backend* ChxCreateBackend(int abi, std::string* error) {
   // on the device; and with few connections streams of many sessions wait for each other.
   setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  // NCCL's ranks find each other by sockets, which take whoever connects: also if they are threads
+  // of one process. They are the host's own unless the operator names an interface.
+  setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     cudaGetLastError();
@@ -99,6 +103,10 @@ void ChxCudaDnnError(std::string* error) {
 
 void ChxCudaRnnError(std::string* error) {
   *error = std::string(chx::server::cuda::DescribeRnns().message());
+}
+
+void ChxCudaNcclError(std::string* error) {
+  *error = std::string(chx::server::cuda::OpenNccl().status().message());
 }
 
 void ChxCudaSolverError(std::string* error) {

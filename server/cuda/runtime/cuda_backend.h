@@ -12,9 +12,11 @@ extern "C" {
 chx::server::Backend* ChxCreateBackend(int abi, std::string* error);
 // The kernels of every device of the backend. Needs no GPU; for tests.
 const chx::server::KernelTable* ChxCudaKernelTable();
-// Empty if cuBLAS, cuDNN or cuSOLVER can be opened, else what is missing. Need no GPU; for tests.
+// Empty if cuBLAS, cuDNN, NCCL or cuSOLVER can be opened, else what is missing. Need no GPU; for
+// tests.
 void ChxCudaBlasError(std::string* error);
 void ChxCudaDnnError(std::string* error);
+void ChxCudaNcclError(std::string* error);
 void ChxCudaSolverError(std::string* error);
 // Empty if cuDNN accepts the descriptors of recurrent networks (DescribeRnns), else the error.
 void ChxCudaRnnError(std::string* error);

@@ -9,6 +9,7 @@
 #include "server/cuda/runtime/pinned_ranges.h"
 #include "server/cuda/runtime/probe.h"
 #include "server/cuda/vendor/cuda_status.h"
+#include "server/cuda/vendor/nccl_communicator.h"
 
 namespace chx::server::cuda {
 namespace {
@@ -77,6 +78,10 @@ absl::Status CudaDevice::Init() {
   if (has_pools == 0) return DeviceError("cuda: ", name_, " has no memory pools");
   size_t free_bytes = 0;
   CHX_RETURN_IF_ERROR(CudaStatus("cudaMemGetInfo", cudaMemGetInfo(&free_bytes, &memory_bytes_)));
+  char bus_id[32] = {};
+  // Without it the device works, too, but is in no communicator.
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), index_) == cudaSuccess) bus_id_ = bus_id;
+  cudaGetLastError();
 
   cudaMemPoolProps props = {};
   props.allocType = cudaMemAllocationTypePinned;
@@ -155,6 +160,16 @@ absl::StatusOr<std::unique_ptr<StreamParts>> CudaDevice::TakeParts(int priority)
     }
   }
   return StreamParts::New(priority);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CudaDevice::NewCommunicator(
+    absl::string_view id, int size, absl::Span<const DeviceRank> ranks, GoesOn goes_on) {
+  for (const DeviceRank& rank : ranks) {
+    if (dynamic_cast<CudaStream*>(rank.stream) == nullptr) {
+      return absl::UnimplementedError("cuda: not all ranks are on GPUs");
+    }
+  }
+  return NcclCommunicator::New(id, size, ranks, goes_on);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream() {

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "server/cuda/runtime/stream.h"
+#include "server/cuda/vendor/nccl_library.h"
 #include "server/engine/backend.h"
 #include "server/engine/kernel.h"
 
@@ -26,6 +29,12 @@ class CudaDevice : public Device {
   const KernelTable& kernels() const override { return kernels_; }
   bool has_sequences() const override { return true; }
   bool has_late_errors() const override { return true; }
+  std::string hardware_id() const override { return bus_id_; }
+  absl::Status OpenCommunicators() override { return OpenNccl().status(); }
+  absl::StatusOr<std::string> NewCommunicatorId() override { return NewNcclId(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> NewCommunicator(absl::string_view id, int size,
+                                                                absl::Span<const DeviceRank> ranks,
+                                                                GoesOn goes_on) override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
   // From a memory pool of our own; waits until the slab is filled with zeros.
   absl::StatusOr<void*> AllocateSlab(size_t bytes) override;
@@ -58,6 +67,7 @@ class CudaDevice : public Device {
   const std::string name_;
   const KernelTable kernels_;
   size_t memory_bytes_ = 0;
+  std::string bus_id_;
   int least_priority_ = 0;  // of streams; the greatest, which fills have, is lower
   int greatest_priority_ = 0;
   size_t blas_workspace_ = size_t{4} << 20;

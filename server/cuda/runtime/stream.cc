@@ -40,7 +40,7 @@ absl::Status StreamParts::Open() {
   dnn_.set_stream(stream_);
   solver_.set_stream(stream_);
   CHX_RETURN_IF_ERROR(
-      CudaStatus("cudaEventCreate", cudaEventCreateWithFlags(&order_, cudaEventDisableTiming)));
+      CudaStatus("cudaEventCreate", cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming)));
   void* memory = nullptr;
   CHX_RETURN_IF_ERROR(CudaStatus(
       "cudaHostAlloc",
@@ -66,7 +66,7 @@ StreamParts::~StreamParts() {
   for (Slot& slot : slots_) {
     if (slot.done != nullptr) cudaEventDestroy(slot.done);
   }
-  if (order_ != nullptr) cudaEventDestroy(order_);
+  if (copied_ != nullptr) cudaEventDestroy(copied_);
   if (pinned_ != nullptr) cudaFreeHost(pinned_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
   cudaGetLastError();
@@ -108,6 +108,17 @@ void* CudaStream::handle() {
 }
 
 absl::Status CudaStream::Launched() { return Check("launch", cudaGetLastError()); }
+
+absl::StatusOr<bool> CudaStream::IsDone() {
+  CHX_RETURN_IF_ERROR(Enter());
+  const cudaError_t state = cudaStreamQuery(parts_->stream_);
+  if (state != cudaErrorNotReady) {
+    CHX_RETURN_IF_ERROR(Check("cudaStreamQuery", state));
+    return true;
+  }
+  cudaGetLastError();  // else the next launch would report it
+  return false;
+}
 
 bool CudaStream::MakeRoom() {
   device_->Relieve();
@@ -324,7 +335,7 @@ absl::StatusOr<StreamParts::Slot*> CudaStream::NextSlot() {
 
 absl::Status CudaStream::CopyDirectly(void* dst, const void* src, size_t bytes,
                                       cudaMemcpyKind kind) {
-  const cudaEvent_t done = parts_->order_;
+  const cudaEvent_t done = parts_->copied_;
   CHX_RETURN_IF_ERROR(
       Check("cudaMemcpyAsync", cudaMemcpyAsync(dst, src, bytes, kind, parts_->stream_)));
   CHX_RETURN_IF_ERROR(Check("cudaEventRecord", cudaEventRecord(done, parts_->stream_)));
@@ -435,29 +446,6 @@ absl::Status CudaStream::Zero(void* dst, size_t bytes) {
   CHX_RETURN_IF_ERROR(Enter());
   if (bytes == 0) return absl::OkStatus();
   return Check("cudaMemsetAsync", cudaMemsetAsync(dst, 0, bytes, parts_->stream_));
-}
-
-absl::StatusOr<bool> CudaStream::CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) {
-  CHX_RETURN_IF_ERROR(CheckNoCapture("copy"));
-  auto* const source = dynamic_cast<CudaStream*>(&from);
-  if (source == nullptr) return false;
-  if (bytes == 0) return true;
-  const auto after = [](CudaStream* later, CudaStream* earlier) -> absl::Status {
-    const cudaEvent_t event = earlier->parts_->order_;
-    CHX_RETURN_IF_ERROR(earlier->Enter());
-    CHX_RETURN_IF_ERROR(
-        earlier->Check("cudaEventRecord", cudaEventRecord(event, earlier->parts_->stream_)));
-    CHX_RETURN_IF_ERROR(later->Enter());
-    return later->Check("cudaStreamWaitEvent",
-                        cudaStreamWaitEvent(later->parts_->stream_, event, 0));
-  };
-  CHX_RETURN_IF_ERROR(after(this, source));
-  CHX_RETURN_IF_ERROR(Check("copy between devices",
-                            cudaMemcpyPeerAsync(dst, device_->index(), src,
-                                                source->device_->index(), bytes, parts_->stream_)));
-  // The source's memory may be used for something else by what comes next there.
-  CHX_RETURN_IF_ERROR(after(source, this));
-  return true;
 }
 
 absl::Status CudaStream::Synchronize() {

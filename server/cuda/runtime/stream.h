@@ -52,7 +52,7 @@ class StreamParts {
 
   const int priority_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t order_ = nullptr;  // between this stream and another one
+  cudaEvent_t copied_ = nullptr;  // of CopyDirectly
   char* pinned_ = nullptr;
   Finding* finding_ = nullptr;  // in pinned memory, after the slots
   Slot slots_[kSlots];
@@ -79,6 +79,8 @@ class CudaStream : public KernelStream {
   absl::Status CopyOut(void* dst, const void* src, size_t bytes) override;
   absl::Status Zero(void* dst, size_t bytes) override;
   absl::StatusOr<bool> CopyFrom(Stream& from, void* dst, const void* src, size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<StreamMark>> NewMark() override;
+  absl::Status After(const StreamMark& mark) override;
   absl::Status Synchronize() override;
   absl::Status BeginKernel() override;
   absl::Status EndKernel() override;
@@ -90,6 +92,7 @@ class CudaStream : public KernelStream {
 
   void* handle() override;
   absl::Status Launched() override;
+  absl::StatusOr<bool> IsDone() override;
   absl::Status Pause() override;
   absl::Status Outcome(absl::string_view what, int error) override;
   Finding* finding() override { return parts_->finding_; }
@@ -129,6 +132,18 @@ class CudaStream : public KernelStream {
   absl::optional<WorkShare::Client> client_;
   std::unique_ptr<UploadRing> ring_;  // null: not yet, or there was no memory for it
   bool captures_ = false;
+};
+
+class CudaMark final : public StreamMark {
+ public:
+  CudaMark(CudaDevice* device, cudaEvent_t event) : device_(*device), event_(event) {}
+  ~CudaMark() override;
+  bool IsReached() const override;
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  CudaDevice& device_;
+  const cudaEvent_t event_;
 };
 
 // A CUDA graph of kernels.

@@ -97,6 +97,7 @@ class EmulatedStream : public KernelStream {
   absl::Status Outcome(absl::string_view, int) override { return absl::OkStatus(); }
   // So few that tests have kernels of several launches.
   int64_t max_launch_elements() const override { return 4096; }
+  absl::StatusOr<bool> IsDone() override { return true; }
   absl::Status Pause() override {
     return captures_ ? InSequence("wait") : CheckNotStopped("pause");
   }

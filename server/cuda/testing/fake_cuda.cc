@@ -1,20 +1,41 @@
 #include "server/cuda/testing/fake_cuda.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "server/cuda/runtime/probe.h"
 
 namespace chx::server::cuda {
 namespace {
 
-std::map<void*, int64_t>& Blocks() {
-  static auto* const blocks = new std::map<void*, int64_t>;
+// Of pools, with their sizes.
+struct FakeBlocks {
+  std::mutex mutex;
+  std::map<void*, int64_t> sizes;
+
+  void Add(void* memory, int64_t size) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    sizes[memory] = size;
+  }
+  // -1: there is none.
+  int64_t Take(void* memory) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = sizes.find(memory);
+    if (found == sizes.end()) return -1;
+    const int64_t size = found->second;
+    sizes.erase(found);
+    return size;
+  }
+};
+FakeBlocks& Blocks() {
+  static auto* const blocks = new FakeBlocks;
   return *blocks;
 }
 
-cudaError_t last = cudaSuccess;
+thread_local cudaError_t last = cudaSuccess;
 
 // What a call returns that would have succeeded.
 cudaError_t Return(cudaError_t error = cudaSuccess) {
@@ -34,8 +55,9 @@ struct FakeStream {
 };
 struct FakeEvent {
   int64_t micros = 0;
+  cudaStream_t stream = nullptr;  // of the last record
 };
-int64_t micros = 0;  // that the device has worked
+FakeNumber<int64_t> micros;  // that the device has worked
 
 cudaError_t NewStream(cudaStream_t* stream, int priority) {
   *stream = reinterpret_cast<cudaStream_t>(new FakeStream{priority});
@@ -87,7 +109,13 @@ cudaError_t cudaGetLastError() {
 const char* cudaGetErrorString(cudaError_t) { return "a fake error"; }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorFake"; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrComputeCapabilityMajor ? TheFakeCuda().compute_capability : 1;
+  *value =
+      attribute == cudaDevAttrComputeCapabilityMajor ? int{TheFakeCuda().compute_capability} : 1;
+  return Return();
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int device) {
+  std::snprintf(id, static_cast<size_t>(size), "0000:%02x:00.0",
+                TheFakeCuda().one_gpu ? 0 : device);
   return Return();
 }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
@@ -117,8 +145,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t) { return Return(); }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return Return(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
-  ++TheFakeCuda().orders;
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const cudaStream_t other = reinterpret_cast<FakeEvent*>(event)->stream;
+  if (other != nullptr && other != stream) ++TheFakeCuda().orders;
   return Return();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -132,7 +161,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   --TheFakeCuda().events;
   return Return();
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  reinterpret_cast<FakeEvent*>(event)->stream = stream;
   ++TheFakeCuda().marks;
   chx::server::cuda::micros += TheFakeCuda().mark_micros;
   reinterpret_cast<FakeEvent*>(event)->micros = chx::server::cuda::micros;
@@ -216,17 +246,16 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, 
   const auto size = static_cast<int64_t>(bytes);
   if (fake.used + size + fake.outside > fake.memory) return Return(cudaErrorMemoryAllocation);
   *memory = std::malloc(bytes);
-  Blocks()[*memory] = size;
+  Blocks().Add(*memory, size);
   fake.used += size;
-  fake.kept = fake.kept > size ? fake.kept - size : 0;
+  fake.kept = fake.kept > size ? fake.kept - size : int64_t{0};
   return Return();
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
-  const auto block = Blocks().find(memory);
-  if (block == Blocks().end()) return Return(cudaErrorInvalidValue);
-  TheFakeCuda().used -= block->second;
-  TheFakeCuda().kept += block->second;
-  Blocks().erase(block);
+  const int64_t size = Blocks().Take(memory);
+  if (size < 0) return Return(cudaErrorInvalidValue);
+  TheFakeCuda().used -= size;
+  TheFakeCuda().kept += size;
   std::free(memory);
   return Return();
 }

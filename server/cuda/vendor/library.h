@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,10 @@ absl::Status OpenLibrary(const LibraryNames& names, absl::FunctionRef<bool(void*
 template <typename Functions>
 absl::StatusOr<const Functions*> OpenFunctions(const LibraryNames& names,
                                                bool (*load)(void* library, Functions*)) {
-  auto* const functions = new Functions;
+  auto functions = std::make_unique<Functions>();
   CHX_RETURN_IF_ERROR(
-      OpenLibrary(names, [load, functions](void* library) { return load(library, functions); }));
-  return functions;
+      OpenLibrary(names, [&](void* library) { return load(library, functions.get()); }));
+  return functions.release();
 }
 
 // make(), and once more after sessions have given back what they keep of the device's memory, if it
