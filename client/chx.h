@@ -6,6 +6,7 @@
 #include "client/autocast.h"         // IWYU pragma: export
 #include "client/autograd.h"         // IWYU pragma: export
 #include "client/connect_options.h"  // IWYU pragma: export
+#include "client/convolution.h"      // IWYU pragma: export
 #include "client/distributed.h"      // IWYU pragma: export
 #include "client/dropout.h"          // IWYU pragma: export
 #include "client/file_array.h"       // IWYU pragma: export
