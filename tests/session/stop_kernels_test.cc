@@ -194,6 +194,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
                                       {Ints{1}, Ints{1}, Ints{1}, int64_t{16}, Ints{3, 3}}};
   rows["adaptive_max_index"] = {{{kF, image}}, {Ints{1000}}};
   rows["interpolate"] = {{{kF, image}}, {none, 2.0, int64_t{2}, false}};
+  rows["max_pool"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
   rows["max_pool_index"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};
   rows["average_pool"] = {{{kF, image}}, {Ints{3}, Ints{1}, Ints{1}, int64_t{0}}};
   rows["pool_gather"] = {{{kF, image}, {kI, image}}, {Ints{3}, Ints{1}, Ints{1}, false}};

@@ -57,13 +57,16 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     Without an axis (None), of the flattened array at the flattened indices. IndexError: out of range,
     when the result is read.
     """
+    if isinstance(arr, ndarray) and isinstance(indices, ndarray) and axis is not None:
+        try:
+            return _core.take_along_axis(arr, indices, axis)
+        except _core.DimensionError:  # they may broadcast
+            pass
     arr = array_beside("take_along_axis", arr, indices)
     indices = _indices("take_along_axis", arr, indices)
     if axis is None:
         arr, indices, axis = _core.ravel(arr), _core.ravel(indices), 0
     axis = checked_axis("take_along_axis", axis, arr.ndim)
-    if arr.shape == indices.shape:
-        return _core.take_along_axis(arr, indices, axis)
     shape = _fitted("take_along_axis", arr.shape, indices, axis)
     if arr.shape != shape:
         arr = _core.broadcast_to(arr, shape)

@@ -199,6 +199,8 @@ TEST_F(ConnectionTest, Pooling) {
     const TestArray y =
         runner_.Run("max_pool_index", {x}, {c.kernel, c.stride, c.pad, c.cover_all});
     for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y.Get(i), max[i]);
+    const TestArray alone = runner_.Run("max_pool", {x}, {c.kernel, c.stride, c.pad, c.cover_all});
+    ASSERT_EQ(alone.Bytes(), y.Bytes());
     const AttrValue shape = AttrValue::FromInts(c.image.span());
     ExpectClose(
         runner_.Run("pool_scatter", {gy, index}, {shape, c.kernel, c.stride, c.pad, c.cover_all}),

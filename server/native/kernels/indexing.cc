@@ -86,6 +86,33 @@ void CopyRows(const char* from, const int64_t* positions, int64_t n, int64_t row
   });
 }
 
+// Elements along the last axis: one pass over the indices both checks and uses them.
+absl::Status TakeItems(const KernelArgs& args, const KernelTensor& a, const AxisSlices& sides) {
+  const KernelTensor& out = args.out(0);
+  CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, args.in(1), Dtype::kInt64));
+  const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
+  const int64_t count = given.size();
+  if (sides.size == 0) return FirstBadIndex(args.op.name, indices, count, 0);
+  std::atomic<bool> beyond{false};
+  kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    PoolOf(args).ParallelFor(out.size(), kGrain / 2, [&](int64_t begin, int64_t end) {
+      bool outside = false;
+      for (int64_t i = begin; i < end;) {
+        const int64_t position = i % count;
+        const int64_t n = std::min(count - position, end - i);
+        const T* const from = reinterpret_cast<const T*>(a.data) + i / count * sides.size;
+        T* const to = reinterpret_cast<T*>(out.data) + i;
+        outside |= VisitPositions(indices + position, n, sides.size,
+                                  [=](int64_t k, int64_t at) { to[k] = from[at]; });
+        i += n;
+      }
+      if (outside) beyond = true;
+    });
+  });
+  return !beyond ? absl::OkStatus() : FirstBadIndex(args.op.name, indices, count, sides.size);
+}
+
 absl::Status RunTake(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) {
@@ -96,10 +123,14 @@ absl::Status RunTake(const KernelArgs& args) {
       const int axis, rules::NormalizeAxis(args.op.name, args.attrs[0].AsInt(), args.in(0).ndim()));
   const int64_t size = args.in(0).shape[axis];
   const auto mode = static_cast<IndexMode>(args.attrs[1].has_value() ? args.attrs[1].AsInt() : 0);
+  const AxisSlices sides = kernels::SlicesAlong(args.in(0).shape, axis);
+  if (mode == IndexMode::kRaise && sides.after == 1 && out.size() > 0) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+    return TakeItems(args, a, sides);
+  }
   CHX_ASSIGN_OR_RETURN(const int64_t* const indices, ResolveIndices(args, args.in(1), mode, size));
   if (out.size() == 0) return absl::OkStatus();
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  const AxisSlices sides = kernels::SlicesAlong(a.shape, axis);
   const int64_t count = args.in(1).size();
   const int64_t row_bytes = sides.after * ItemSize(a.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row_bytes);

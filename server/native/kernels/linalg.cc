@@ -174,7 +174,7 @@ absl::Status RunLinear(const KernelArgs& args) {
                                          }));
   KernelTensor w = kernels::Transposed(args.in(1));
   if (WorkDtype(out.dtype) == Dtype::kFloat32 && x.shape[0] >= kMinRowsForCopy) {
-    CHX_ASSIGN_OR_RETURN(w, Contiguous(args, w, Dtype::kFloat32));
+    CHX_ASSIGN_OR_RETURN(w, RowsApart(args, w, Dtype::kFloat32));
   }
   return InWorkDtype(args, out, [&](const KernelTensor& target) {
     if (has_bias) {

@@ -74,8 +74,8 @@ void Sums(T* out, int64_t size, Fn&& add) {
   }
 }
 
-// The greatest element of each window (NaN if there is one) and its position, -1 where a window
-// lies in the padding altogether.
+// The greatest element of each window (NaN if there is one) and, if `index` is not null, its
+// position, -1 where a window lies in the padding altogether.
 template <typename T>
 void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
   StopWatch watch;
@@ -91,7 +91,7 @@ void MaxOfEach(const Windows& w, const T* x, T* y, int64_t* index) {
       }
     });
     y[o] = best_at < 0 ? Store<T>(best) : x[best_at];
-    index[o] = best_at;
+    if (index != nullptr) index[o] = best_at;
   }
 }
 
@@ -126,7 +126,7 @@ void MaxOfRows(const Windows& w, MaxRow<T> compare, const T* x, T* y, int64_t* i
       });
       if (watch.After(n)) return;
       std::copy_n(best, n, y + begin + column);
-      std::copy_n(at, n, index + begin + column);
+      if (index != nullptr) std::copy_n(at, n, index + begin + column);
     }
   }
 }
@@ -168,6 +168,13 @@ absl::Status RunMaxPoolIndex(const KernelArgs& args) {
                      [&](const auto* x, const int64_t*, auto* y, int64_t plane) {
                        Max(w, x, y, index + plane * w.count);
                      });
+}
+
+absl::Status RunMaxPool(const KernelArgs& args) {
+  const Windows w = WindowsOf(args, args.in(0).shape, args.out(0).shape, 0);
+  return ForChannels(
+      args, w, w.image_size, w.count,
+      [&](const auto* x, const int64_t*, auto* y, int64_t) { Max(w, x, y, nullptr); });
 }
 
 absl::Status RunPoolGather(const KernelArgs& args) {
@@ -343,6 +350,7 @@ absl::Status RunAveragePoolGrad(const KernelArgs& args) {
 }  // namespace
 
 void RegisterPooling(KernelTable& table) {
+  table.Set("max_pool", RunMaxPool);
   table.Set("max_pool_index", RunMaxPoolIndex);
   table.Set("pool_gather", RunPoolGather);
   table.Set("pool_scatter", RunPoolScatter);

@@ -167,6 +167,17 @@ void RunWhole(ThreadPool& pool, const Plan& plan, char* out, int64_t out_size) {
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
   pool.ParallelFor(tasks, grain, [&](int64_t begin, int64_t end) {
     alignas(kMaxAccSize) char accs[kColumns * kMaxAccSize];
+    if (!plan.by_columns) {
+      for (int64_t first = begin; first < end; first += kColumns) {
+        const int64_t n = std::min(kColumns, end - first);
+        loops.init(accs, n);
+        for (int64_t i = 0; i < n; ++i) {
+          Gather(plan, plan.DataAt(first + i, 0), 1, 0, plan.cut(), accs + i * loops.acc_size);
+        }
+        loops.finish(accs, n, out + first * out_size);
+      }
+      return;
+    }
     for (int64_t task = begin; task < end; ++task) {
       const int64_t column = task % plan.chunks * kColumns;
       const int64_t n = std::min(kColumns, plan.width() - column);

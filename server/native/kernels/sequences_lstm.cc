@@ -19,7 +19,7 @@ namespace chx::server::native {
 namespace {
 
 constexpr int64_t kMinRowsForLstmCopy = 256;  // of weights
-constexpr int64_t kRowsApart = 64;            // bytes more than they have
+constexpr int64_t kCellCost = 32;             // of five exponentials, in elements of cheap work
 
 // Rows of `width` dense elements, at `data`.
 template <typename T>
@@ -82,36 +82,28 @@ class LstmKernel {
     CopyBytes(to.At(row), from, rows * to.width * static_cast<int64_t>(sizeof(T)));
   }
 
-  // Calls run(row of the state, row of all steps) for the rows of a step.
+  // Calls run(row of the state, row of all steps) for the rows of a step, each of so much cheap
+  // work for an element of a state.
   template <typename Fn>
-  void ForRows(int step, Fn&& run) {
+  void ForRows(int step, int64_t cost, Fn&& run) {
     const int64_t offset = network_.offsets[step];
-    // Each element of a state takes five exponentials.
-    const int64_t grain = std::max<int64_t>(1, kGrain / 32 / std::max<int64_t>(1, hidden_));
+    const int64_t grain = std::max<int64_t>(1, kGrain / cost / std::max<int64_t>(1, hidden_));
     pool_.ParallelFor(network_.rows[step], grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) run(row, offset + row);
     });
   }
 
-  // Weights as the right operand of a product in each step. Copied if they are used for many rows:
-  // dense rows, not a power of two apart, suit the libraries (linear does the same).
+  // Weights as the right operand of a product in each step. Copied if they are used for many rows,
+  // as linear does.
   absl::StatusOr<Matrix> StepWeights(const Matrix& weights) {
     if (network_.total_rows() < kMinRowsForLstmCopy) return weights;
-    const auto item = static_cast<int64_t>(sizeof(T));
-    const int64_t stride = weights.columns + kRowsApart / item;
-    CHX_ASSIGN_OR_RETURN(const KernelTensor copy, NewTensor(args_, dtype_, {weights.rows, stride}));
-    const auto tensor = [&](char* data, const Strides& strides) {
-      KernelTensor matrix;
-      matrix.dtype = dtype_;
-      matrix.shape = {weights.rows, weights.columns};
-      matrix.strides = strides;
-      matrix.data = data;
-      return matrix;
-    };
-    RunUnary(pool_,
-             tensor(const_cast<char*>(weights.data), {weights.row_stride, weights.column_stride}),
-             tensor(copy.data, {stride * item, item}), CastLoop(dtype_, dtype_));
-    return Matrix{copy.data, weights.rows, weights.columns, stride * item, item};
+    KernelTensor matrix;
+    matrix.dtype = dtype_;
+    matrix.shape = {weights.rows, weights.columns};
+    matrix.strides = {weights.row_stride, weights.column_stride};
+    matrix.data = const_cast<char*>(weights.data);
+    CHX_ASSIGN_OR_RETURN(const KernelTensor copy, RowsApart(args_, matrix, dtype_));
+    return Matrix{copy.data, weights.rows, weights.columns, copy.strides[0], copy.strides[1]};
   }
 
   void Product(const Matrix& a, const Matrix& b, bool accumulate, T* c) {
@@ -133,15 +125,6 @@ class LstmKernel {
     CHX_ASSIGN_OR_RETURN(const Matrix weights,
                          StepWeights(Transposed(In(3, hidden_).Part(0, 4 * hidden_))));
     const T* const biases = In(4, 1).data;
-    const int64_t grain = std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, hidden_));
-    pool_.ParallelFor(network_.total_rows(), grain, [&](int64_t begin, int64_t end) {
-      StopWatch watch;
-      for (int64_t row = begin; row < end && !watch.After(4 * hidden_); ++row) {
-        const T* const from = from_x.At(row);
-        T* const to = gates.At(row);
-        for (int64_t k = 0; k < 4 * hidden_; ++k) to[k] = from[k] + biases[k];
-      }
-    });
     // These are the states, step by step.
     CopyRows(h, 0, In(1, hidden_).data, network_.batch);
     CopyRows(c, 0, In(2, hidden_).data, network_.batch);
@@ -150,8 +133,13 @@ class LstmKernel {
       const int step = StepAt(i);
       const int64_t rows = network_.rows[step];
       const int64_t offset = network_.offsets[step];
+      ForRows(step, 8, [&](int64_t /*row*/, int64_t at) {
+        const T* const from = from_x.At(at);
+        T* const to = gates.At(at);
+        for (int64_t k = 0; k < 4 * hidden_; ++k) to[k] = from[k] + biases[k];
+      });
       Product(h.Part(0, rows), weights, /*accumulate=*/true, gates.At(offset));
-      ForRows(step, [&](int64_t row, int64_t at) {
+      ForRows(step, kCellCost, [&](int64_t row, int64_t at) {
         std::memcpy(hs.At(at), h.At(row), row_bytes);
         std::memcpy(cs.At(at), c.At(row), row_bytes);
         loops_.cell(gates.At(at), zeros_, cs.At(at), hidden_, c.At(row), h.At(row));
@@ -171,7 +159,7 @@ class LstmKernel {
     for (int i = network_.num_steps() - 1; i >= 0 && !StopRequested(); --i) {
       const int step = StepAt(i);
       const int64_t rows = network_.rows[step];
-      ForRows(step, [&](int64_t row, int64_t at) {
+      ForRows(step, kCellCost, [&](int64_t row, int64_t at) {
         T* const total = gh.At(row);
         const T* const more = gy.At(at);
         for (int64_t k = 0; k < hidden_; ++k) total[k] += more[k];

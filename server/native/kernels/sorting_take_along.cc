@@ -20,38 +20,10 @@ namespace {
 using kernels::AxisSlices;
 using kernels::SlicesOf;
 
-// The position of a possibly negative index. If it is out of bounds, returns 0 and sets *beyond.
-// Without branches.
-inline int64_t PositionOf(int64_t index, int64_t size, uint64_t* beyond) {
-  const int64_t at = index + ((index >> 63) & size);
-  const uint64_t outside = static_cast<uint64_t>(at) >= static_cast<uint64_t>(size) ? 1 : 0;
-  *beyond |= outside;
-  return at & (static_cast<int64_t>(outside) - 1);
-}
-
-// Calls visit(i, position) for n indices. Returns non-zero if some are out of bounds; these have
-// position 0.
-template <typename Visit>
-uint64_t VisitPositions(const int64_t* indices, int64_t n, int64_t size, const Visit& visit) {
-  constexpr int64_t kBlock = 512;  // stays in the L1 cache between the two passes
-  uint64_t beyond = 0;
-  StopWatch watch;
-  for (int64_t begin = 0; begin < n && !watch.After(kBlock); begin += kBlock) {
-    const int64_t end = std::min(n, begin + kBlock);
-    if (InBounds(indices + begin, end - begin, size)) {
-      for (int64_t i = begin; i < end; ++i) visit(i, indices[i]);
-    } else {
-      for (int64_t i = begin; i < end; ++i) visit(i, PositionOf(indices[i], size, &beyond));
-    }
-  }
-  return beyond;
-}
-
 // Takes n adjacent results: along one slice of the array (step 0), or from adjacent slices (step
 // 1), whose elements are `after` apart.
 template <int kStep, typename T>
-uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
-              T* to) {
+bool Take(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after, T* to) {
   return VisitPositions(indices, n, size, [=](int64_t i, int64_t at) {
     to[i] = kStep == 0 ? from[at] : from[at * after + i];
   });
@@ -59,24 +31,12 @@ uint64_t Take(const T* from, const int64_t* indices, int64_t n, int64_t size, in
 
 // The reverse of Take: adds the elements of `from` to the positions that Take would read.
 template <int kStep, typename T>
-uint64_t Return(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
-                T* sums) {
+bool Return(const T* from, const int64_t* indices, int64_t n, int64_t size, int64_t after,
+            T* sums) {
   return VisitPositions(indices, n, size, [=](int64_t i, int64_t at) {
     T& sum = kStep == 0 ? sums[at] : sums[at * after + i];
     sum = kernels::Store<T>(kernels::Add()(kernels::Load(sum), kernels::Load(from[i])));
   });
-}
-
-// The error for the first index that is out of bounds.
-absl::Status FirstBadIndex(const KernelArgs& args, const int64_t* indices, int64_t n,
-                           int64_t size) {
-  StopWatch watch;
-  for (int64_t i = 0; i < n && !watch.After(1); ++i) {
-    if (indices[i] < -size || indices[i] >= size) {
-      return kernels::BadIndexError(args.op.name, indices[i], size);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status RunTakeAlong(const KernelArgs& args) {
@@ -87,14 +47,14 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, a.shape, args.attrs[0]));
   CHX_ASSIGN_OR_RETURN(const AxisSlices to, SlicesOf(args.op.name, out.shape, args.attrs[0]));
   const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
-  if (from.size == 0) return FirstBadIndex(args, indices, out.size(), 0);
-  std::atomic<uint64_t> beyond{0};
+  if (from.size == 0) return FirstBadIndex(args.op.name, indices, out.size(), 0);
+  std::atomic<bool> beyond{false};
   kernels::VisitItemSize(ItemSize(out.dtype), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(a.data);
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(out.size(), kGrain / 2, [&](int64_t begin, int64_t end) {
-      uint64_t outside = 0;
+      bool outside = false;
       // In runs along a slice, or along a row of all slices.
       const int64_t block = to.size * to.after;
       for (int64_t i = begin; i < end;) {
@@ -110,10 +70,10 @@ absl::Status RunTakeAlong(const KernelArgs& args) {
         }
         i += n;
       }
-      if (outside != 0) beyond = 1;
+      if (outside) beyond = true;
     });
   });
-  return beyond == 0 ? absl::OkStatus() : FirstBadIndex(args, indices, out.size(), from.size);
+  return !beyond ? absl::OkStatus() : FirstBadIndex(args.op.name, indices, out.size(), from.size);
 }
 
 // One thread adds up each slice, in the order of the indices.
@@ -123,7 +83,7 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, args.in(1), Dtype::kInt64));
   const int64_t* const indices = reinterpret_cast<const int64_t*>(given.data);
   const int64_t total = args.in(1).size();
-  if (out.size() == 0) return FirstBadIndex(args, indices, total, to.size);
+  if (out.size() == 0) return FirstBadIndex(args.op.name, indices, total, to.size);
   FillZero(out.data, out.size() * ItemSize(out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor gy, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const AxisSlices from, SlicesOf(args.op.name, gy.shape, args.attrs[1]));
@@ -131,13 +91,13 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
   const int64_t width = std::min(kColumns, to.after);
   const int64_t chunks = (to.after + width - 1) / width;
   const int64_t grain = std::max<int64_t>(1, kGrain / 2 / std::max<int64_t>(1, from.size * width));
-  std::atomic<uint64_t> beyond{0};
+  std::atomic<bool> beyond{false};
   kernels::VisitDtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* const in = reinterpret_cast<const T*>(gy.data);
     T* const result = reinterpret_cast<T*>(out.data);
     PoolOf(args).ParallelFor(to.before * chunks, grain, [&](int64_t begin, int64_t end) {
-      uint64_t outside = 0;
+      bool outside = false;
       StopWatch watch;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t column = task % chunks * width;
@@ -153,10 +113,10 @@ absl::Status RunTakeAlongGrad(const KernelArgs& args) {
           outside |= Return<1>(in + row, indices + row, n, to.size, to.after, sums);
         }
       }
-      if (outside != 0) beyond = 1;
+      if (outside) beyond = true;
     });
   });
-  return beyond == 0 ? absl::OkStatus() : FirstBadIndex(args, indices, total, to.size);
+  return !beyond ? absl::OkStatus() : FirstBadIndex(args.op.name, indices, total, to.size);
 }
 
 }  // namespace

@@ -25,4 +25,17 @@ absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTens
   return copy;
 }
 
+absl::StatusOr<KernelTensor> RowsApart(const KernelArgs& args, const KernelTensor& matrix,
+                                       Dtype dtype) {
+  constexpr int64_t kApart = 64;  // bytes
+  const int64_t item = ItemSize(dtype);
+  CHX_ASSIGN_OR_RETURN(KernelTensor copy,
+                       NewTensor(args, dtype, {matrix.shape[0], matrix.shape[1] + kApart / item}));
+  copy.shape = matrix.shape;
+  RunUnary(PoolOf(args), matrix, copy,
+           Loops().cast[static_cast<int>(matrix.dtype)][static_cast<int>(dtype)]);
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
+  return copy;
+}
+
 }  // namespace chx::server::native

@@ -12,6 +12,11 @@ namespace chx::server::native {
 absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTensor& in,
                                         Dtype dtype);
 
+// A copy of a matrix, cast to `dtype`, with dense rows that are not a power of two apart, which
+// suits products: such rows would share sets of the cache.
+absl::StatusOr<KernelTensor> RowsApart(const KernelArgs& args, const KernelTensor& matrix,
+                                       Dtype dtype);
+
 }  // namespace chx::server::native
 
 #endif  // CHX_SERVER_NATIVE_LOOPS_CONTIGUOUS_H_

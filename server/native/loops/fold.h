@@ -4,8 +4,11 @@
 #define CHX_SERVER_NATIVE_LOOPS_FOLD_H_
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "server/engine/stop_requested.h"
+#include "server/kernels/elementwise_fns.h"
 #include "server/native/loops/elements.h"
 
 namespace chx::server::native::CHX_ISA {
@@ -27,25 +30,77 @@ CHX_HD void InPieces(int64_t n, Fn fn) {
   }
 }
 
-// Folds n dense elements (n > 0) by an associative functor, in kLanes independent chains.
+// Folds kWidth lanes, a power of two: lane l and lane l + kWidth / 2, and so on. As a recursion, of
+// which compilers make vectors; of a loop over widths they do not.
+template <typename Fn, int kWidth, typename C>
+CHX_HD C FoldLanes(const C* lanes) {
+  if constexpr (kWidth == 1) {
+    return lanes[0];
+  } else {
+    C halves[kWidth / 2];
+    for (int l = 0; l < kWidth / 2; ++l) halves[l] = Fn()(lanes[l], lanes[l + kWidth / 2]);
+    return FoldLanes<Fn, kWidth / 2>(halves);
+  }
+}
+
+// Maximum or Minimum of n >= kLanes dense elements; NaN if one is. Apart from NaN a step is one
+// instruction, and elements may be seen twice.
+template <typename Fn, typename C, typename T>
+CHX_HD C FoldExtreme(const T* x, int64_t n) {
+  using Mask = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
+  const auto better = [](C a, C b) {
+    if constexpr (std::is_same<Fn, kernels::Maximum>::value) {
+      return a > b ? a : b;
+    } else {
+      return a < b ? a : b;
+    }
+  };
+  C lanes[kLanes];
+  Mask numbers[kLanes];  // 0: there was a NaN
+  for (int l = 0; l < kLanes; ++l) {
+    lanes[l] = static_cast<C>(Load(x[l]));
+    numbers[l] = -1;
+  }
+  const auto look = [&](const T* at) {
+    for (int l = 0; l < kLanes; ++l) {
+      const C value = static_cast<C>(Load(at[l]));
+      lanes[l] = better(value, lanes[l]);
+      if constexpr (kernels::kIsFloat<C>) numbers[l] = value == value ? numbers[l] : 0;
+    }
+  };
+  for (int64_t i = 0; i + kLanes <= n; i += kLanes) look(x + i);
+  look(x + n - kLanes);
+  if constexpr (kernels::kIsFloat<C>) {
+    if (FoldLanes<kernels::BitwiseAnd, kLanes>(numbers) == 0) {
+      return std::numeric_limits<C>::quiet_NaN();
+    }
+  }
+  return FoldLanes<Fn, kLanes>(lanes);
+}
+
+// Folds n dense elements (n > 0) by an associative functor: few in order, more in kLanes
+// independent chains, element i in chain i % kLanes.
 template <typename Fn, typename C, typename T>
 CHX_HD C FoldDense(const T* x, int64_t n, C identity) {
   const Fn fn;
-  C total = identity;
-  int64_t i = 0;
-  if (n >= kLanes) {
-    C lanes[kLanes];
-    for (int l = 0; l < kLanes; ++l) lanes[l] = static_cast<C>(Load(x[l]));
-    for (i = kLanes; i + kLanes <= n; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lanes[l] = fn(lanes[l], static_cast<C>(Load(x[i + l])));
-    }
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int l = 0; l < width; ++l) lanes[l] = fn(lanes[l], lanes[l + width]);
-    }
-    total = lanes[0];
+  if (n < kLanes) {
+    C total = identity;
+    for (int64_t i = 0; i < n; ++i) total = fn(total, static_cast<C>(Load(x[i])));
+    return total;
   }
-  for (; i < n; ++i) total = fn(total, static_cast<C>(Load(x[i])));
-  return total;
+  if constexpr (std::is_same<Fn, kernels::Maximum>::value ||
+                std::is_same<Fn, kernels::Minimum>::value) {
+    return FoldExtreme<Fn, C>(x, n);
+  }
+  C lanes[kLanes];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = static_cast<C>(Load(x[l]));
+  int64_t i = kLanes;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] = fn(lanes[l], static_cast<C>(Load(x[i + l])));
+  }
+  const int rest = static_cast<int>(n - i);
+  for (int l = 0; l < rest; ++l) lanes[l] = fn(lanes[l], static_cast<C>(Load(x[i + l])));
+  return FoldLanes<Fn, kLanes>(lanes);
 }
 
 }  // namespace chx::server::native::CHX_ISA

@@ -18,25 +18,24 @@ namespace chx::server::native::CHX_ISA {
 // out[i] = exp(x[i] * by - shift), for n >= 0 elements. Returns their sum, as FoldDense adds.
 template <typename T, typename C>
 CHX_HD C SumOfExps(const T* x, int64_t n, C by, C shift, C* out) {
-  C total(0);
-  int64_t i = 0;
-  if (n >= kLanes) {
-    C lanes[kLanes] = {};
-    for (; i + kLanes <= n; i += kLanes) {
-      CHX_INDEPENDENT
-      for (int l = 0; l < kLanes; ++l) {
-        const C e = kernels::Exp(Load(x[i + l]) * by - shift);
-        out[i + l] = e;
-        lanes[l] += e;
-      }
-    }
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-    }
-    total = lanes[0];
+  if (n < kLanes) {
+    C total(0);
+    for (int64_t i = 0; i < n; ++i) total += out[i] = kernels::Exp(Load(x[i]) * by - shift);
+    return total;
   }
-  for (; i < n; ++i) total += out[i] = kernels::Exp(Load(x[i]) * by - shift);
-  return total;
+  C lanes[kLanes] = {};
+  const auto add = [&](int64_t begin, int count) {
+    CHX_INDEPENDENT
+    for (int l = 0; l < count; ++l) {
+      const C e = kernels::Exp(Load(x[begin + l]) * by - shift);
+      out[begin + l] = e;
+      lanes[l] += e;
+    }
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) add(i, kLanes);
+  add(i, static_cast<int>(n - i));
+  return FoldLanes<kernels::Add, kLanes>(lanes);
 }
 
 // The largest element and the sum of exp(x - it), in one pass over blocks that stay in the cache.

@@ -72,6 +72,14 @@ void SwapInnermost(LoopNest<N>* nest) {
   for (int k = 0; k < N; ++k) std::swap(nest->strides[k][inner], nest->strides[k][inner - 1]);
 }
 
+// Whether the loop copies elements as they are.
+bool IsCopy(Loop loop) {
+  const LoopSet& loops = Loops();
+  bool copies = false;
+  for (int dtype = 0; dtype < kNumDtypes; ++dtype) copies |= loop == loops.cast[dtype][dtype];
+  return copies;
+}
+
 // Inputs whose columns are dense are transposed tile by tile.
 template <int N>
 void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
@@ -95,6 +103,10 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
     tile_row_strides[k] = kTile * items[k];
     tile_column_strides[k] = items[k];
   }
+  // To their places at once, unless the rows there share sets of the cache.
+  constexpr int64_t kSharing = 512;  // bytes
+  const bool moves = N == 2 && turned[N - 1] && column_strides[0] == items[0] &&
+                     row_strides[0] % kSharing != 0 && IsCopy(loop);
   const int64_t bands = (rows + kTile - 1) / kTile;
   const int64_t tasks = nest.size / (rows * columns) * bands;
   const int64_t grain = std::max<int64_t>(1, kGrain / (kTile * columns));
@@ -113,11 +125,16 @@ void RunTiled(ThreadPool& pool, const LoopNest<N>& nest, char* const (&data)[N],
         for (int k = 0; k < N; ++k) {
           at[k] = data[k] + offsets[k] + first_row * row_strides[k] + column * column_strides[k];
           if (!turned[k]) continue;
+          if (moves) {
+            TransposeTile(items[0], at[k], column_strides[k], count, last_row - first_row, at[0],
+                          row_strides[0]);
+            break;
+          }
           TransposeTile(items[k], at[k], column_strides[k], count, last_row - first_row, copies[k],
                         tile_row_strides[k]);
           at[k] = copies[k];
         }
-        for (int64_t row = first_row; row < last_row; ++row) {
+        for (int64_t row = first_row; row < last_row && !moves; ++row) {
           loop(at, tile_column_strides, count);
           Advance(at, tile_row_strides);
         }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "server/kernels/elementwise_fns.h"
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
 
@@ -18,11 +19,8 @@ inline constexpr int kFewChains = 8;
 inline constexpr int64_t kFew = 8 * kChains;
 
 template <int kCount, typename C>
-CHX_HD double Total(C* lanes) {
-  for (int width = kCount / 2; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  }
-  return static_cast<double>(lanes[0]);
+CHX_HD double Total(const C* lanes) {
+  return static_cast<double>(FoldLanes<kernels::Add, kCount>(lanes));
 }
 
 // f(begin) + ... + f(end - 1), as C.
