@@ -56,7 +56,7 @@ class Daemon:
 
 def our_call(case, values, session):
     """A function to be timed, and the arrays it gives."""
-    arrays = [chx.array(v) for v in values]
+    arrays = [chx.array(v, case.dtype) for v in values]
     if not case.wrt:
         return lambda: case.ours(*arrays)
     for i in case.wrt:
@@ -69,6 +69,8 @@ def our_call(case, values, session):
 
 def their_call(case, values):
     arrays = [torch.from_numpy(v) for v in values]
+    if case.dtype:
+        arrays = [a.to(getattr(torch, case.dtype)) for a in arrays]
     if not case.wrt:
         return lambda: case.theirs(*arrays)
     leaves = [arrays[i].requires_grad_() for i in case.wrt]
@@ -87,7 +89,10 @@ def compare(case, ours, theirs):
     if not case.wrt:
         ours, theirs = [ours], [theirs]
     for a, b in zip(ours, theirs, strict=True):
-        a, b = chx.to_numpy(a), b.detach().numpy()
+        a, b = chx.to_numpy(a), b.detach()
+        if case.dtype:
+            a, b = a.astype(np.float32), b.float()
+        b = b.numpy()
         if case.random and a.shape == b.shape:
             continue
         scale = max(1.0, float(np.max(np.abs(b)))) if b.size and b.dtype.kind == "f" else 0

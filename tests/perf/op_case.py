@@ -1,5 +1,7 @@
 """A case of op_bench.py, and the values that cases are measured on."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +13,8 @@ class Case:
     """One operator at one size. `inputs()` gives NumPy arrays, which both functions take.
 
     It makes them when the case is run: some fill 40 MB. `wrt` names the inputs whose gradients are
-    measured instead of the operator. Of `random` results only the shapes are compared.
+    measured instead of the operator. Of `random` results only the shapes are compared. Both sides
+    cast the arrays to `dtype` before, if there is one.
     """
 
     group: str
@@ -23,6 +26,7 @@ class Case:
     wrt: tuple = ()
     rtol: float = 2e-5
     random: bool = False
+    dtype: str | None = None
 
     @property
     def title(self):

@@ -216,6 +216,19 @@ def products():
         yield Case("product", "linear", f"{b} x {i} to {o}", make, chx.linear, F.linear, rtol=1e-3)
         yield Case("product", "linear, gradients", f"{b} x {i} to {o}", make, chx.linear, F.linear,
                    wrt=(0, 1, 2), rtol=1e-3)  # fmt: skip
+    # Of bfloat16, for which processors have instructions or not.
+    narrow = {"rtol": 2e-2, "dtype": "bfloat16"}
+    for n in (128, 512, 2048):
+        yield Case("product", "matmul, bfloat16", f"{n} x {n}",
+                   lambda n=n: [normal(n, n), positive(n, n)], chx.matmul, torch.matmul,
+                   **narrow)  # fmt: skip
+    yield Case("product", "linear, bfloat16", "100 x 784 to 1000",
+               lambda: [normal(100, 784), positive(1000, 784), positive(1000)], chx.linear,
+               F.linear, **narrow)  # fmt: skip
+    yield Case("product", "conv, bfloat16", "8 x 256 x 14^2, 256 of 3^2 / 1",
+               lambda: [normal(8, 256, 14, 14), normal(256, 256, 3, 3)],
+               lambda x, w: chx.conv(x, w, None, 1, 1), lambda x, w: F.conv2d(x, w, None, 1, 1),
+               **narrow)  # fmt: skip
 
 
 # Batch, channels, image side, outputs, kernel, stride, pad: of ResNet-50, and a tiny one.

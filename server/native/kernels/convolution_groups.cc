@@ -29,47 +29,45 @@ ConvShape ShapeOf(const KernelArgs& args, ConvKind kind, const Shape& x, const S
   return shape;
 }
 
-// Dense float32; narrow floats are computed in it.
-absl::StatusOr<float*> Dense(const KernelArgs& args, const KernelTensor& in) {
-  CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, in, Dtype::kFloat32));
-  return reinterpret_cast<float*>(dense.data);
+// In the dtype of `out`; false if oneDNN does not.
+absl::StatusOr<bool> RunDnnl(const KernelArgs& args, ConvShape shape, const KernelTensor& out) {
+  shape.bfloat16 = out.dtype == Dtype::kBfloat16;
+  if (!DnnlIsFaster(shape)) return false;
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
+  const char* bias = nullptr;
+  if (kernels::HasBias(args)) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(2), out.dtype));
+    bias = dense.data;
+  }
+  switch (shape.kind) {
+    case ConvKind::kForward:
+      return DnnlConvolution(args, shape, a.data, b.data, bias, out.data);
+    case ConvKind::kImage:
+      return DnnlConvolution(args, shape, out.data, b.data, nullptr, a.data);
+    case ConvKind::kWeight:
+      return DnnlConvolution(args, shape, a.data, out.data, nullptr, b.data);
+  }
+  return false;
 }
 
+// Narrow floats that it does not compute are computed in float32.
 absl::Status Run(const KernelArgs& args, const ConvShape& shape) {
   const KernelTensor& out = args.out(0);
   if (out.size() == 0) return absl::OkStatus();
   if (WorkDtype(out.dtype) != Dtype::kFloat32) return Declined();
   if (shape.is_plain()) return Declined();  // conv does it
-  if (args.in(0).size() == 0 || args.in(1).size() == 0 || !DnnlIsFaster(shape)) return Declined();
-  CHX_ASSIGN_OR_RETURN(float* const a, Dense(args, args.in(0)));
-  CHX_ASSIGN_OR_RETURN(float* const b, Dense(args, args.in(1)));
-  float* bias = nullptr;
-  if (kernels::HasBias(args)) {
-    CHX_ASSIGN_OR_RETURN(bias, Dense(args, args.in(2)));
+  if (args.in(0).size() == 0 || args.in(1).size() == 0) return Declined();
+  if (out.dtype != Dtype::kFloat16) {
+    CHX_ASSIGN_OR_RETURN(const bool done, RunDnnl(args, shape, out));
+    if (done) return absl::OkStatus();
+    if (out.dtype == Dtype::kFloat32) return Declined();
   }
-  KernelTensor target = out;
-  if (out.dtype != Dtype::kFloat32) {
-    CHX_ASSIGN_OR_RETURN(target, NewTensor(args, Dtype::kFloat32, out.shape));
-  }
-  float* const result = reinterpret_cast<float*>(target.data);
-  absl::StatusOr<bool> done = false;
-  switch (shape.kind) {
-    case ConvKind::kForward:
-      done = DnnlConvolution(args, shape, a, b, bias, result);
-      break;
-    case ConvKind::kImage:
-      done = DnnlConvolution(args, shape, result, b, nullptr, a);
-      break;
-    case ConvKind::kWeight:
-      done = DnnlConvolution(args, shape, a, result, nullptr, b);
-      break;
-  }
-  CHX_RETURN_IF_ERROR(done.status());
-  if (!*done) return Declined();
-  if (out.dtype != Dtype::kFloat32) {
-    RunUnary(PoolOf(args), target, out,
-             Loops().cast[static_cast<int>(Dtype::kFloat32)][static_cast<int>(out.dtype)]);
-  }
+  CHX_ASSIGN_OR_RETURN(const KernelTensor target, NewTensor(args, Dtype::kFloat32, out.shape));
+  CHX_ASSIGN_OR_RETURN(const bool done, RunDnnl(args, shape, target));
+  if (!done) return Declined();
+  RunUnary(PoolOf(args), target, out,
+           Loops().cast[static_cast<int>(Dtype::kFloat32)][static_cast<int>(out.dtype)]);
   return absl::OkStatus();
 }
 

@@ -98,6 +98,7 @@ CHX_BENCH(linear_1000x1000x1000, Linear, kF32, 1000, 1000, 1000);
 CHX_BENCH(linear_1x32x32, Linear, kF32, 1, 32, 32);
 CHX_BENCH(linear_1x784x32, Linear, kF32, 1, 784, 32);
 CHX_BENCH(linear_float16_100x1000x1000, Linear, kF16, 100, 1000, 1000);
+CHX_BENCH(linear_bfloat16_100x1000x1000, Linear, Dtype::kBfloat16, 100, 1000, 1000);
 CHX_BENCH(softmax_cross_entropy_100x10, CrossEntropy, 100, 10);
 CHX_BENCH(softmax_cross_entropy_1x10, CrossEntropy, 1, 10);
 

@@ -14,6 +14,7 @@
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/scratch.h"
 #include "server/native/runtime/stops.h"
+#include "server/native/vendor/dnnl_bfloat16.h"
 
 namespace chx::server::native {
 namespace {
@@ -108,6 +109,32 @@ absl::Status MatrixProducts(const KernelArgs& args, const KernelTensor& a_in,
   return absl::OkStatus();
 }
 
+// out = a b, plus `bias` if it is not null, by oneDNN, if all are of bfloat16. False, with nothing
+// done: these are computed as float32.
+absl::StatusOr<bool> Bfloat16Products(const KernelArgs& args, const KernelTensor& a,
+                                      const KernelTensor& b, const Shape& batch,
+                                      const KernelTensor* bias, const KernelTensor& out) {
+  for (const KernelTensor* tensor : {&a, &b, bias, &out}) {
+    if (tensor != nullptr && tensor->dtype != Dtype::kBfloat16) return false;
+  }
+  const char* dense_bias = nullptr;
+  if (bias != nullptr) {
+    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, *bias, Dtype::kBfloat16));
+    dense_bias = dense.data;
+  }
+  const Matrix matrix_a = MatrixOf(a);
+  const Matrix matrix_b = MatrixOf(b);
+  const int64_t bytes = matrix_a.rows * matrix_b.columns * ItemSize(out.dtype);
+  absl::StatusOr<bool> done = true;
+  ForBatches(a, b, batch,
+             [&](const int64_t* a_at, const int64_t* b_at, int64_t first, int64_t count) {
+               if (!done.ok() || !*done) return;
+               done = DnnlBfloat16Products(args, count, matrix_a, a_at, matrix_b, b_at, dense_bias,
+                                           out.data + first * bytes);
+             });
+  return done;
+}
+
 // Runs `product(target)` with a target of BLAS's dtype, and casts it back.
 template <typename Product>
 absl::Status InWorkDtype(const KernelArgs& args, const KernelTensor& out, Product&& product) {
@@ -154,6 +181,9 @@ absl::Status RunMatmul(const KernelArgs& args) {
     OuterProducts(args, operands, out);
     return absl::OkStatus();
   }
+  CHX_ASSIGN_OR_RETURN(const bool done, Bfloat16Products(args, operands.a, operands.b,
+                                                         operands.batch, nullptr, out));
+  if (done) return absl::OkStatus();
   return InWorkDtype(args, out, [&](const KernelTensor& target) {
     return MatrixProducts(args, operands.a, operands.b, operands.batch, false, target);
   });
@@ -173,6 +203,9 @@ absl::Status RunLinear(const KernelArgs& args) {
                                            return Contiguous(args, in, WorkDtype(in.dtype));
                                          }));
   KernelTensor w = kernels::Transposed(args.in(1));
+  CHX_ASSIGN_OR_RETURN(const bool done, Bfloat16Products(args, x, w, Shape(),
+                                                         has_bias ? &args.in(2) : nullptr, out));
+  if (done) return absl::OkStatus();
   if (WorkDtype(out.dtype) == Dtype::kFloat32 && x.shape[0] >= kMinRowsForCopy) {
     CHX_ASSIGN_OR_RETURN(w, RowsApart(args, w, Dtype::kFloat32));
   }

@@ -83,6 +83,35 @@ class LinalgTest : public testing::Test {
     }
   }
 
+  // (2, rows, columns), by rows or by columns.
+  TestArray Bfloat16Matrices(int64_t rows, int64_t columns, bool by_rows) {
+    if (by_rows) {
+      TestArray array(Dtype::kBfloat16, {2, rows, columns});
+      array.FillRandom(rng_, false);
+      return array;
+    }
+    TestArray array = Bfloat16Matrices(columns, rows, true);
+    KernelTensor& tensor = array.tensor();
+    tensor.shape = {2, rows, columns};
+    tensor.strides = {tensor.strides[0], tensor.strides[2], tensor.strides[1]};
+    return array;
+  }
+  // Rounded once: of `want`, a sum of k products, in float32.
+  void ExpectRounded(const TestArray& got, int64_t i, const TestArray& a, const TestArray& b,
+                     Number bias, int64_t k, int64_t n) {
+    const int64_t first_a = i / n * k;
+    const int64_t matrix = i / got.shape()[got.shape().size() - 2] / n;
+    Number want = bias;
+    Number size = std::fabs(bias);
+    for (int64_t p = 0; p < k; ++p) {
+      const Number product = a.Get(first_a + p) * b.Get(matrix * k * n + p * n + i % n);
+      want += product;
+      size += std::fabs(product);
+    }
+    ASSERT_LE(std::fabs(got.Get(i) - want), std::fabs(want) / 256 + size / (1 << 18))
+        << got.shape().ToString() << " of " << k << " products, element " << i;
+  }
+
   Rng rng_ = MakeRng();
   KernelRunner runner_{2};
 };
@@ -158,6 +187,38 @@ TEST_F(LinalgTest, LinearOfManyRows) {
   for (const Dtype dtype : dtypes) {
     CheckLinear(dtype, {3, 100}, {4, 10}, 70, true);
     CheckLinear(dtype, {256, 1}, {1, 33}, 129, false);
+  }
+}
+
+// Some processors have instructions for those with much work.
+TEST_F(LinalgTest, ProductsOfBfloat16AreRoundedOnce) {
+  KernelRunner one(1);
+  for (int round = 0; round < Rounds(24); ++round) {
+    const bool is_large = round % 6 == 0;
+    const int64_t m = is_large ? RandomInt(rng_, 130, 400) : RandomInt(rng_, 1, 90);
+    const int64_t k = RandomInt(rng_, 1, 300);
+    const int64_t n = is_large ? RandomInt(rng_, 130, 400) : RandomInt(rng_, 1, 90);
+    const TestArray a = Bfloat16Matrices(m, k, round % 2 == 0);
+    const TestArray b = Bfloat16Matrices(k, n, round / 2 % 2 == 0);
+    const TestArray got = runner_.Run("matmul", {a, b});
+    EXPECT_EQ(got.Bytes(), one.Run("matmul", {a, b}).Bytes());
+    for (int j = 0; j < 300; ++j) {
+      ExpectRounded(got, RandomInt(rng_, 0, got.size() - 1), a, b, 0, k, n);
+    }
+    // x (2 m, k), w (n, k) and a bias of each column.
+    const TestArray w = Bfloat16Matrices(n, k, true);
+    TestArray first = w;
+    first.tensor().shape = {n, k};
+    first.tensor().strides = {w.tensor().strides[1], w.tensor().strides[2]};
+    TestArray columns = w;
+    columns.tensor().shape = {2, k, n};
+    columns.tensor().strides = {0, w.tensor().strides[2], w.tensor().strides[1]};
+    const TestArray bias = Random(Dtype::kBfloat16, {n});
+    const TestArray sums = runner_.Run("linear", {a, first, bias}, {AttrValue(2)});
+    for (int j = 0; j < 300; ++j) {
+      const int64_t i = RandomInt(rng_, 0, sums.size() - 1);
+      ExpectRounded(sums, i, a, columns, bias.Get(i % n), k, n);
+    }
   }
 }
 

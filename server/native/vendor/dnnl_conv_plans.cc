@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "base/mutex.h"
+#include "server/native/vendor/dnnl_plan_cache.h"
 
 namespace chx::server::native {
 namespace {
@@ -30,8 +29,8 @@ Sizes StridesWithin(const Sizes& sizes, int64_t channels) {
 }
 
 bool MakeSide(const Sizes& sizes, int64_t channels, const DnnlDesc& inner, bool is_output,
-              ConvSide* side) {
-  side->plain = DnnlStrided(sizes, StridesWithin(sizes, channels));
+              dnnl_data_type_t dtype, ConvSide* side) {
+  side->plain = DnnlStrided(sizes, StridesWithin(sizes, channels), dtype);
   side->inner = inner;
   if (SameLayout(side->plain, inner)) return true;
   side->reorder = is_output ? DnnlPrimitive::Reorder(inner, side->plain)
@@ -59,11 +58,12 @@ std::shared_ptr<const ConvPlan> MakePlan(const ConvShape& shape, const ConvPiece
     const int64_t end = (w.counts[d] - 1) * w.stride[d] + shape.extent(d);
     after.push_back(std::max<int64_t>(0, end - w.image[d] - w.pad[d]));
   }
-  const DnnlDesc x = DnnlAnyLayout(image);
-  const DnnlDesc k = DnnlAnyLayout(weight);
-  const DnnlDesc y = DnnlAnyLayout(features);
+  const dnnl_data_type_t dtype = shape.bfloat16 ? dnnl_bf16 : dnnl_f32;
+  const DnnlDesc x = DnnlAnyLayout(image, dtype);
+  const DnnlDesc k = DnnlAnyLayout(weight, dtype);
+  const DnnlDesc y = DnnlAnyLayout(features, dtype);
   auto plan = std::make_shared<ConvPlan>();
-  plan->bias = DnnlStrided({piece.features}, {1});
+  plan->bias = DnnlStrided({piece.features}, {1}, dtype);
   dnnl_convolution_desc_t op;
   if (Dnnl()->dnnl_dilated_convolution_forward_desc_init(
           &op, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
@@ -90,8 +90,9 @@ std::shared_ptr<const ConvPlan> MakePlan(const ConvShape& shape, const ConvPiece
           after.data());
     } else {
       of_weight = dnnl_query_diff_weights_md;
+      const DnnlDesc sums = DnnlAnyLayout(weight);  // of several pieces
       status = Dnnl()->dnnl_dilated_convolution_backward_weights_desc_init(
-          &op, dnnl_convolution_direct, &x, &k, nullptr, &y, w.stride, shape.gaps, before.data(),
+          &op, dnnl_convolution_direct, &x, &sums, nullptr, &y, w.stride, shape.gaps, before.data(),
           after.data());
     }
     if (status != dnnl_success) return nullptr;
@@ -101,57 +102,19 @@ std::shared_ptr<const ConvPlan> MakePlan(const ConvShape& shape, const ConvPiece
   const DnnlPrimitive& made = plan->convolution;
   plan->scratchpad = made.desc(dnnl_query_scratchpad_md);
   const ConvKind kind = shape.kind;
-  if (!MakeSide(image, shape.channels, made.desc(of_image), kind == ConvKind::kImage,
+  if (!MakeSide(image, shape.channels, made.desc(of_image), kind == ConvKind::kImage, dtype,
                 &plan->image) ||
-      !MakeSide(weight, weight_channels, made.desc(of_weight), kind == ConvKind::kWeight,
+      !MakeSide(weight, weight_channels, made.desc(of_weight), kind == ConvKind::kWeight, dtype,
                 &plan->weight) ||
-      !MakeSide(features, shape.features, made.desc(of_features), kind == ConvKind::kForward,
+      !MakeSide(features, shape.features, made.desc(of_features), kind == ConvKind::kForward, dtype,
                 &plan->features)) {
     return nullptr;
   }
   return plan;
 }
 
-// A bounded cache of plans: compiling one takes a millisecond, and clients choose the shapes.
-class PlanCache {
- public:
-  std::shared_ptr<const ConvPlan> Get(const ConvShape& shape, const ConvPiece& piece, bool biased) {
-    const Windows& w = shape.windows;
-    Key key = {static_cast<int64_t>(shape.kind),
-               biased,
-               shape.channels,
-               shape.features,
-               shape.groups,
-               piece.samples,
-               piece.channels,
-               piece.features};
-    for (int d = 0; d < w.ndim; ++d) {
-      for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad, shape.gaps}) {
-        key.push_back(sizes[d]);
-      }
-    }
-    {
-      MutexLock lock(&mutex_);
-      const auto it = plans_.find(key);
-      if (it != plans_.end()) return it->second;
-    }
-    std::shared_ptr<const ConvPlan> plan = MakePlan(shape, piece, biased);
-    MutexLock lock(&mutex_);
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    plans_[key] = plan;
-    return plan;
-  }
-
- private:
-  using Key = absl::InlinedVector<int64_t, 26>;
-  static constexpr size_t kMaxPlans = 512;  // of about 50 KB
-
-  Mutex mutex_;
-  absl::flat_hash_map<Key, std::shared_ptr<const ConvPlan>> plans_ ABSL_GUARDED_BY(mutex_);
-};
-
-PlanCache& Plans() {
-  static PlanCache* const cache = new PlanCache;
+DnnlPlanCache<ConvPlan>& Plans() {
+  static auto* const cache = new DnnlPlanCache<ConvPlan>;
   return *cache;
 }
 
@@ -159,7 +122,22 @@ PlanCache& Plans() {
 
 std::shared_ptr<const ConvPlan> PlanOf(const ConvShape& shape, const ConvPiece& piece,
                                        bool biased) {
-  return Plans().Get(shape, piece, biased);
+  const Windows& w = shape.windows;
+  DnnlPlanCache<ConvPlan>::Key key = {static_cast<int64_t>(shape.kind),
+                                      shape.bfloat16,
+                                      biased,
+                                      shape.channels,
+                                      shape.features,
+                                      shape.groups,
+                                      piece.samples,
+                                      piece.channels,
+                                      piece.features};
+  for (int d = 0; d < w.ndim; ++d) {
+    for (const int64_t* sizes : {w.image, w.counts, w.kernel, w.stride, w.pad, shape.gaps}) {
+      key.push_back(sizes[d]);
+    }
+  }
+  return Plans().Get(key, [&] { return MakePlan(shape, piece, biased); });
 }
 
 }  // namespace chx::server::native

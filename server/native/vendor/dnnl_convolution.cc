@@ -3,42 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "base/mutex.h"
 #include "ops/error.h"
 #include "server/native/runtime/device.h"
 #include "server/native/runtime/stops.h"
 #include "server/native/vendor/dnnl_conv_plans.h"
 #include "server/native/vendor/dnnl_primitive.h"
+#include "server/native/vendor/task_slots.h"
 
 namespace chx::server::native {
 namespace {
 
 using kernels::Windows;
-
-// Buffers for as many tasks as run at a time.
-class Slots {
- public:
-  Slots(char* memory, size_t bytes, int count) {
-    for (int i = 0; i < count; ++i) free_.push_back(memory + i * bytes);
-  }
-  char* Take() {
-    MutexLock lock(&mutex_);
-    char* const slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
-  void Return(char* slot) {
-    MutexLock lock(&mutex_);
-    free_.push_back(slot);
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);
-};
 
 constexpr int64_t kTaskWork = 4 << 20;  // multiplications of a task, at least
 // Of single channels, which read and write an element for a few multiplications: what a task
@@ -57,12 +34,19 @@ constexpr int64_t kMaxStep = 256;             // of a stride or along a kernel
 
 class Run {
  public:
-  Run(const KernelArgs& args, const ConvShape& shape, float* x, float* w, const float* bias,
-      float* y)
-      : args_(args), pool_(PoolOf(args)), shape_(shape), x_(x), w_(w), bias_(bias), y_(y) {}
+  Run(const KernelArgs& args, const ConvShape& shape, char* x, char* w, const char* bias, char* y)
+      : args_(args),
+        pool_(PoolOf(args)),
+        shape_(shape),
+        item_(shape.bfloat16 ? 2 : 4),
+        x_(x),
+        w_(w),
+        bias_(bias),
+        y_(y) {}
 
   absl::StatusOr<bool> operator()() {
     if (!Cut()) return false;
+    if (shape_.bfloat16 && bias_ != nullptr && !biased()) return false;  // it would be added after
     const ConvPiece piece = PieceOf(step_);
     const int64_t rest = shape_.samples % step_;
     plan_ = PlanOf(shape_, piece, biased());
@@ -74,7 +58,7 @@ class Run {
     CHX_RETURN_IF_ERROR(Allocate());
     const bool sums = shape_.kind == ConvKind::kWeight;
     if (!sums) ReorderWeights();
-    Slots slots(slots_, slot_bytes_, slot_count_);
+    TaskSlots slots(slots_, slot_bytes_, slot_count_);
     pool_.ParallelFor(chunks_ * groups_, 1, [&](int64_t begin, int64_t end) {
       char* const slot = slots.Take();
       for (int64_t task = begin; task < end; ++task) Task(task / groups_, task % groups_, slot);
@@ -158,22 +142,21 @@ class Run {
   }
 
   // Where group `g` of an array begins.
-  float* PlainWeight(int64_t g) const {
+  char* PlainWeight(int64_t g) const {
     const int64_t step = splits_features() ? shape_.num_weights() / groups_
                                            : shape_.channels / groups_ * shape_.windows.kernel_size;
-    return w_ + g * step;
+    return w_ + g * step * item_;
   }
   char* InnerWeight(int64_t g, int64_t copy) const {
-    return weights_ == nullptr ? reinterpret_cast<char*>(PlainWeight(g))
-                               : weights_ + (g * copies_ + copy) * weight_bytes_;
+    return weights_ == nullptr ? PlainWeight(g) : weights_ + (g * copies_ + copy) * weight_bytes_;
   }
-  float* PlainImage(int64_t chunk, int64_t g) const {
+  char* PlainImage(int64_t chunk, int64_t g) const {
     const int64_t group = splits_channels() ? shape_.channels / groups_ * g : 0;
-    return x_ + (chunk * step_ * shape_.channels + group) * shape_.windows.image_size;
+    return x_ + (chunk * step_ * shape_.channels + group) * shape_.windows.image_size * item_;
   }
-  float* PlainFeatures(int64_t chunk, int64_t g) const {
+  char* PlainFeatures(int64_t chunk, int64_t g) const {
     const int64_t group = splits_features() ? shape_.features / groups_ * g : 0;
-    return y_ + (chunk * step_ * shape_.features + group) * shape_.windows.count;
+    return y_ + (chunk * step_ * shape_.features + group) * shape_.windows.count * item_;
   }
 
   void Check(bool ok) {
@@ -202,7 +185,7 @@ class Run {
   void CopyWeights() {
     const int64_t n = shape_.num_weights() / groups_;
     for (int64_t g = 0; g < groups_; ++g) {
-      CopyBytes(PlainWeight(g), InnerWeight(g, 0), n * static_cast<int64_t>(sizeof(float)));
+      CopyBytes(PlainWeight(g), InnerWeight(g, 0), n * item_);
     }
   }
 
@@ -230,11 +213,10 @@ class Run {
     const ConvPlan& plan = chunk == chunks_ - 1 ? *last_ : *plan_;
     const ConvSide& image = plan.image;
     const ConvSide& features = plan.features;
-    float* const plain_image = PlainImage(chunk, g);
-    float* const plain_features = PlainFeatures(chunk, g);
-    const void* const inner_image = image.reorder ? static_cast<void*>(slot) : plain_image;
-    const void* const inner_features =
-        features.reorder ? static_cast<void*>(slot + image_bytes_) : plain_features;
+    char* const plain_image = PlainImage(chunk, g);
+    char* const plain_features = PlainFeatures(chunk, g);
+    const void* const inner_image = image.reorder ? slot : plain_image;
+    const void* const inner_features = features.reorder ? slot + image_bytes_ : plain_features;
     const void* const scratchpad = slot + image_bytes_ + features_bytes_;
     const ConvKind kind = shape_.kind;
     const auto reorder = [&](const ConvSide& side, const void* plain, const void* inner, bool out) {
@@ -253,7 +235,8 @@ class Run {
          inner_features},
         {DNNL_ARG_SCRATCHPAD, &plan.scratchpad, scratchpad}};
     if (biased()) {
-      arguments.push_back({DNNL_ARG_BIAS, &plan.bias, bias_ + g * (shape_.features / groups_)});
+      arguments.push_back(
+          {DNNL_ARG_BIAS, &plan.bias, bias_ + g * (shape_.features / groups_) * item_});
     }
     Check(plan.convolution.Run(arguments));
     if (kind == ConvKind::kForward) reorder(features, plain_features, inner_features, true);
@@ -263,15 +246,17 @@ class Run {
     }
   }
 
-  // oneDNN adds none to an image.
+  // Of float32: oneDNN adds none to an image.
   void AddBias(int64_t chunk, int64_t g) const {
+    const auto* const bias = reinterpret_cast<const float*>(bias_);
     const int64_t samples = std::min(step_, shape_.samples - chunk * step_);
     const int64_t channels = shape_.channels / groups_;
     const int64_t size = shape_.windows.image_size;
     for (int64_t n = 0; n < samples; ++n) {
-      float* const sample = PlainImage(chunk, g) + n * shape_.channels * size;
+      float* const sample =
+          reinterpret_cast<float*>(PlainImage(chunk, g)) + n * shape_.channels * size;
       for (int64_t c = 0; c < channels; ++c) {
-        const float b = bias_[g * channels + c];
+        const float b = bias[g * channels + c];
         for (int64_t i = 0; i < size; ++i) sample[c * size + i] += b;
       }
     }
@@ -280,10 +265,11 @@ class Run {
   const KernelArgs& args_;
   ThreadPool& pool_;
   const ConvShape& shape_;
-  float* const x_;
-  float* const w_;
-  const float* const bias_;
-  float* const y_;
+  const int64_t item_;  // bytes
+  char* const x_;
+  char* const w_;
+  const char* const bias_;
+  char* const y_;
   int64_t step_ = 1;    // samples of a chunk
   int64_t chunks_ = 1;  // of samples
   int64_t groups_ = 1;  // of features or channels
@@ -320,7 +306,7 @@ bool Fits(const ConvShape& shape) {
 
 bool DnnlIsFaster(const ConvShape& shape) {
   const Windows& w = shape.windows;
-  if (!Fits(shape)) return false;
+  if (!Fits(shape) || (shape.bfloat16 && !HasBfloat16Instructions())) return false;
   // Matrices of single groups are small, and many.
   if (shape.groups > 1) return true;
   const double windows = static_cast<double>(shape.samples) * w.count;
@@ -335,8 +321,8 @@ bool DnnlIsFaster(const ConvShape& shape) {
   return true;
 }
 
-absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
-                                     float* w, const float* bias, float* y) {
+absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, char* x,
+                                     char* w, const char* bias, char* y) {
   if (!Fits(shape) || Dnnl() == nullptr) return false;
   return Run(args, shape, x, w, bias, y)();
 }

@@ -1,4 +1,4 @@
-// Convolutions of float32 arrays by oneDNN. docs/decisions/0006 says which ones.
+// Convolutions of float32 and bfloat16 arrays by oneDNN. docs/decisions/0006 says which ones.
 #ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
 #define CHX_SERVER_NATIVE_VENDOR_DNNL_CONVOLUTION_H_
 
@@ -23,6 +23,7 @@ struct ConvShape {
   kernels::Windows windows;
   int64_t groups = 1;  // of channels and features, each with weights of its own
   int64_t gaps[kernels::Windows::kMaxDims] = {};  // between elements of the kernel
+  bool bfloat16 = false;                          // all arrays; sums are of float32
 
   // Of the kernel, with its gaps.
   int64_t extent(int d) const { return (windows.kernel[d] - 1) * (gaps[d] + 1) + 1; }
@@ -35,14 +36,15 @@ struct ConvShape {
   bool is_depthwise() const { return groups > 1 && groups == channels; }
 };
 
-// Whether oneDNN is faster than products of matrices.
+// Whether oneDNN is faster than products of matrices. Of bfloat16: on this processor, which has to
+// have instructions for it.
 bool DnnlIsFaster(const ConvShape& shape);
 
 // Computes one of the dense arrays from the others, and adds `bias` (null for none) to the result's
 // channels. Returns false, with nothing done, if oneDNN has no fast code for this processor and
 // shape. The cuts into tasks, and so all sums, depend on the shape only.
-absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, float* x,
-                                     float* w, const float* bias, float* y);
+absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, char* x,
+                                     char* w, const char* bias, char* y);
 
 }  // namespace chx::server::native
 

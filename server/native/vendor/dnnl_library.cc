@@ -52,4 +52,9 @@ const DnnlLibrary* Dnnl() {
   return is_alone ? library : nullptr;
 }
 
+bool HasBfloat16Instructions() {
+  static const bool has = __builtin_cpu_supports("avx512bf16") != 0;
+  return has;
+}
+
 }  // namespace chx::server::native

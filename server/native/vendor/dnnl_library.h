@@ -11,6 +11,7 @@
   F(dnnl_dilated_convolution_backward_weights_desc_init) \
   F(dnnl_dilated_convolution_forward_desc_init)          \
   F(dnnl_engine_create)                                  \
+  F(dnnl_matmul_desc_init)                               \
   F(dnnl_memory_create)                                  \
   F(dnnl_memory_desc_equal)                              \
   F(dnnl_memory_desc_get_size)                           \
@@ -48,6 +49,10 @@ struct DnnlLibrary {
 // Null if there is no oneDNN 2 beside the program or where the system keeps libraries. Runs on the
 // calling thread alone.
 const DnnlLibrary* Dnnl();
+
+// Whether the processor multiplies bfloat16 (AVX512-BF16; those with AMX have it, too): otherwise
+// float32 is faster.
+bool HasBfloat16Instructions();
 
 }  // namespace chx::server::native
 

@@ -44,16 +44,17 @@ Attr UserScratchpad() {
 
 }  // namespace
 
-DnnlDesc DnnlStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides) {
+DnnlDesc DnnlStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
+                     dnnl_data_type_t dtype) {
   DnnlDesc desc = {};
-  Dnnl()->dnnl_memory_desc_init_by_strides(&desc, static_cast<int>(dims.size()), dims.data(),
-                                           dnnl_f32, strides.data());
+  Dnnl()->dnnl_memory_desc_init_by_strides(&desc, static_cast<int>(dims.size()), dims.data(), dtype,
+                                           strides.data());
   return desc;
 }
 
-DnnlDesc DnnlAnyLayout(absl::Span<const int64_t> dims) {
+DnnlDesc DnnlAnyLayout(absl::Span<const int64_t> dims, dnnl_data_type_t dtype) {
   DnnlDesc desc = {};
-  Dnnl()->dnnl_memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), dnnl_f32,
+  Dnnl()->dnnl_memory_desc_init_by_tag(&desc, static_cast<int>(dims.size()), dims.data(), dtype,
                                        dnnl_format_tag_any);
   return desc;
 }

@@ -1,4 +1,4 @@
-// Primitives of oneDNN over dense or strided float32 arrays, run by the calling thread. Dnnl() must
+// Primitives of oneDNN over dense or strided arrays, run by the calling thread. Dnnl() must
 // not be null.
 #ifndef CHX_SERVER_NATIVE_VENDOR_DNNL_PRIMITIVE_H_
 #define CHX_SERVER_NATIVE_VENDOR_DNNL_PRIMITIVE_H_
@@ -14,8 +14,9 @@ namespace chx::server::native {
 using DnnlDesc = dnnl_memory_desc_t;
 
 // An array with these strides, in elements, or in the layout that a primitive prefers.
-DnnlDesc DnnlStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides);
-DnnlDesc DnnlAnyLayout(absl::Span<const int64_t> dims);
+DnnlDesc DnnlStrided(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
+                     dnnl_data_type_t dtype = dnnl_f32);
+DnnlDesc DnnlAnyLayout(absl::Span<const int64_t> dims, dnnl_data_type_t dtype = dnnl_f32);
 
 // Bytes of an array, rounded up so that another may follow it.
 size_t DnnlBytes(const DnnlDesc& desc);

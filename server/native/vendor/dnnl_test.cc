@@ -1,5 +1,7 @@
 // What is special about convolutions by oneDNN; that they are right is in connection_test.
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -59,6 +61,66 @@ TEST(DnnlTest, ThreadsDontChangeResults) {
   };
   const std::vector<std::string> want = run(1);
   for (const int threads : {2, 3, 5}) EXPECT_EQ(run(threads), want) << threads;
+}
+
+// On any processor: in float32, and rounded once.
+class Bfloat16Test : public testing::Test {
+ protected:
+  static TestArray Filled(Rng& rng, const Shape& shape) {
+    TestArray array(Dtype::kBfloat16, shape);
+    array.FillRandom(rng, false);
+    return array;
+  }
+  static TestArray Wide(const TestArray& narrow, bool absolute) {
+    TestArray wide(Dtype::kFloat32, narrow.shape());
+    for (int64_t i = 0; i < narrow.size(); ++i) {
+      wide.Set(i, absolute ? std::fabs(narrow.Get(i)) : narrow.Get(i));
+    }
+    return wide;
+  }
+  void Check(const std::string& op, const std::vector<TestArray>& inputs, const Attrs& attrs) {
+    const auto run = [&](KernelRunner* runner, int kind) {
+      std::vector<TestOperand> operands;
+      for (const TestArray& input : inputs) {
+        operands.emplace_back(kind == 0 ? input : Wide(input, kind == 2));
+      }
+      if (inputs.size() == 2 && op.find("grad") == std::string::npos) operands.emplace_back();
+      return runner->Run(op, operands, attrs);
+    };
+    const TestArray got = run(&runner_, 0);
+    EXPECT_EQ(got.Bytes(), run(&other_, 0).Bytes()) << op;
+    const TestArray want = run(&runner_, 1);
+    const TestArray size = run(&runner_, 2);  // of what is added up
+    for (int64_t i = 0; i < got.size(); ++i) {
+      ASSERT_LE(std::fabs(got.Get(i) - want.Get(i)),
+                std::fabs(want.Get(i)) / 256 + size.Get(i) / (1 << 16))
+          << op << " " << got.shape().ToString() << " element " << i;
+    }
+  }
+
+  Rng rng_ = MakeRng();
+  KernelRunner runner_{2};
+  KernelRunner other_{1};
+};
+
+TEST_F(Bfloat16Test, ConvolutionsAreRoundedOnce) {
+  const Ints one{1};
+  for (const int64_t samples : {1, 3, 19}) {
+    const TestArray x = Filled(rng_, {samples, 16, 12, 13});
+    const TestArray w = Filled(rng_, {24, 16, 3, 3});
+    const TestArray b = Filled(rng_, {24});
+    const TestArray y = Filled(rng_, {samples, 24, 12, 13});
+    Check("conv", {x, w}, {one, one, false});
+    Check("conv", {x, w, b}, {one, one, false});
+    Check("conv_transpose", {y, w}, {one, one, AttrValue()});
+    Check("conv_transpose", {y, w, Filled(rng_, {16})}, {one, one, AttrValue()});
+    Check("conv_grad_weight", {x, y}, {Ints{3}, one, one});
+    const TestArray of_groups = Filled(rng_, {24, 8, 3, 3});
+    const Attrs attrs = {one, one, one, AttrValue(2)};
+    Check("grouped_conv", {x, of_groups, b}, attrs);
+    const TestArray single = Filled(rng_, {16, 1, 3, 3});
+    Check("grouped_conv", {x, single}, {one, Ints{2}, Ints{2}, AttrValue(16)});
+  }
 }
 
 }  // namespace
