@@ -89,23 +89,31 @@ struct SumGather {
   static void Columns(const char* x, int64_t row_stride, int64_t rows, int64_t n, int64_t,
                       Acc* accs) {
     constexpr int64_t kRows = 16;
-    constexpr int64_t kColumns = 512;
-    Partial partial[kColumns];
+    constexpr int64_t kColumns = 512;  // what is read of a row stays together
     for (int64_t column = 0; column < n; column += kColumns) {
-      const int64_t count = n - column < kColumns ? n - column : kColumns;
+      const int64_t last = n - column < kColumns ? n : column + kColumns;
       for (int64_t begin = 0; begin < rows; begin += kRows) {
-        const int64_t end = rows - begin < kRows ? rows : begin + kRows;
-        for (int64_t i = 0; i < count; ++i) partial[i] = Partial(0);
-        for (int64_t row = begin; row < end; ++row) {
-          const T* const in = reinterpret_cast<const T*>(x + row * row_stride) + column;
-          for (int64_t i = 0; i < count; ++i) {
-            partial[i] = kernels::Add()(partial[i], static_cast<Partial>(Load(in[i])));
-          }
+        const int64_t count = rows - begin < kRows ? rows - begin : kRows;
+        const char* const from = x + begin * row_stride;
+        int64_t i = column;
+        for (; i + kLanes <= last; i += kLanes) {
+          Strip(from + i * sizeof(T), row_stride, count, kLanes, accs + i);
         }
-        CHX_INDEPENDENT
-        for (int64_t i = 0; i < count; ++i) Add(&accs[column + i], partial[i]);
+        Strip(from + i * sizeof(T), row_stride, count, last - i, accs + i);
       }
     }
+  }
+  // Of up to kLanes columns, whose sums stay in registers.
+  CHX_HD static void Strip(const char* x, int64_t row_stride, int64_t rows, int64_t n, Acc* accs) {
+    Partial sums[kLanes] = {};
+    for (int64_t row = 0; row < rows; ++row) {
+      const T* const in = reinterpret_cast<const T*>(x + row * row_stride);
+      for (int64_t i = 0; i < n; ++i) {
+        sums[i] = kernels::Add()(sums[i], static_cast<Partial>(Load(in[i])));
+      }
+    }
+    CHX_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) Add(&accs[i], sums[i]);
   }
 };
 
