@@ -1,7 +1,5 @@
 #include "client/convolution.h"
 
-#include <algorithm>
-
 #include "client/ops.h"
 
 namespace chx {
@@ -12,17 +10,13 @@ Ints Each(const Ints& values, int ndim) {
   return values.size() == 1 ? Ints(static_cast<size_t>(ndim), values[0]) : values;
 }
 
-bool IsAllOnes(const Ints& values) {
-  return std::all_of(values.begin(), values.end(), [](int64_t value) { return value == 1; });
-}
-
 // Sets the padding that makes the result as large as x. Where it is odd, x gets an element behind
 // it.
 Array PadSame(const char* name, const Array& x, const Shape& kernel, ConvOptions* options) {
-  if (!IsAllOnes(options->stride)) {
+  const int ndim = kernel.size() - 2;
+  if (Each(options->stride, ndim) != Ints(static_cast<size_t>(ndim), 1)) {
     return Array(ValueError("[", name, "] expects stride 1 with pads_same"));
   }
-  const int ndim = kernel.size() - 2;
   const Ints dilation = Each(options->dilation, ndim);
   if (dilation.size() != static_cast<size_t>(ndim)) {
     return Array(
@@ -60,7 +54,7 @@ Array Conv(const char* name, int ndim, const Array& x, const Array& w, const Ope
                                 " and ", w.shape().ToString()));
   }
   const Array padded = options.pads_same ? PadSame(name, x, w.shape(), &options) : x;
-  if (options.groups == 1 && IsAllOnes(options.dilation)) {
+  if (options.groups == 1 && Each(options.dilation, ndim) == Ints(static_cast<size_t>(ndim), 1)) {
     return conv(padded, w, b, options.stride, options.padding);
   }
   return grouped_conv(padded, w, b, options.stride, options.padding, options.dilation,

@@ -93,6 +93,9 @@ def test_indices_that_are_none():
     x = chx.zeros((2, 3))
     with pytest.raises(IndexError, match=r"\[put_along_axis\] expects an array of integers"):
         chx.put_along_axis(x, [[0.5], [0.0]], 1.0, 1)
+    for bad in (chx.array([[0.5], [0.0]]), chx.array([[True], [False]])):
+        with pytest.raises(IndexError, match=r"\[take_along_axis\] expects an array of integers"):
+            chx.take_along_axis(x, bad, 1)
     with pytest.raises(chx.DimensionError, match=r"\[put_along_axis\] expects indices of 2"):
         chx.put_along_axis(x, [0], 1.0, 1)
     with pytest.raises(chx.DimensionError, match=r"\[take_along_axis\] expects shapes that agree"):

@@ -93,6 +93,7 @@ const std::vector<const Estimate*>& Estimates() {
         {"grouped_conv_grad_image", {ConvTranspose, kMaxWork}},
         {"grouped_conv_grad_weight", {ConvGradWeight, kMaxWork}},
         {"adaptive_max_index", {AdaptivePooling, kMaxWork}},
+        {"max_pool", {Pooling, kMaxWork}},
         {"max_pool_index", {Pooling, kMaxWork}},
         {"average_pool", {Pooling, kMaxWork}},
         {"average_pool_grad", {AveragePoolGrad, kMaxWork}},

@@ -127,6 +127,11 @@ TEST_F(ConvolutionTest, WhatItRefuses) {
   EXPECT_TRUE(StrContains(message(conv1d(x, w, Operand(), options)), "expects 1 dilations, got 2"));
   options.dilation = {INT64_MAX};
   EXPECT_TRUE(StrContains(message(conv1d(x, w, Operand(), options)), "expects positive kernels"));
+  options.pads_same = false;
+  EXPECT_FALSE(conv1d(x, w, Operand(), options).ok());
+  options.dilation = {1, 1};
+  EXPECT_FALSE(conv1d(x, w, Operand(), options).ok());
+  options.pads_same = true;
   options.dilation = {-1};
   EXPECT_FALSE(conv1d(x, w, Operand(), options).ok());
   EXPECT_FALSE(conv1d(Array(), w).ok());

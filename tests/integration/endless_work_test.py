@@ -89,6 +89,10 @@ def test_more_work_than_any_time_is_refused():
         total = endless_sum(60)
         with pytest.raises(ValueError, match="expects at most"):
             total.item()
+        image = chx.broadcast_to(chx.zeros(1, "float32"), (1, 1, 1 << 28))
+        for pool in (chx.max_pool, chx.average_pool):
+            with pytest.raises(ValueError, match="expects at most"):
+                pool(image, (1 << 27,), (1,)).sum().item()
         session.take_errors()
         check_innocent(session)
 

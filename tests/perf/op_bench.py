@@ -63,7 +63,7 @@ def our_call(case, values, session):
         arrays[i].require_grad()
     y = case.ours(*arrays)
     leaves = [arrays[i] for i in case.wrt]
-    gy = chx.array(output_gradient(y.shape))
+    gy = chx.array(output_gradient(y.shape), case.dtype)
     return lambda: chx.grad([y], leaves, grad_outputs=[gy])
 
 
@@ -75,7 +75,7 @@ def their_call(case, values):
         return lambda: case.theirs(*arrays)
     leaves = [arrays[i].requires_grad_() for i in case.wrt]
     y = case.theirs(*arrays)
-    gy = torch.from_numpy(output_gradient(y.shape))
+    gy = torch.from_numpy(output_gradient(y.shape)).to(y.dtype)
     return lambda: torch.autograd.grad(y, leaves, gy, retain_graph=True)
 
 

@@ -60,7 +60,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     if isinstance(arr, ndarray) and isinstance(indices, ndarray) and axis is not None:
         try:
             return _core.take_along_axis(arr, indices, axis)
-        except _core.DimensionError:  # they may broadcast
+        except (_core.DimensionError, _core.DtypeError):  # they may broadcast; or an IndexError
             pass
     arr = array_beside("take_along_axis", arr, indices)
     indices = _indices("take_along_axis", arr, indices)

@@ -185,13 +185,10 @@ void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& ou
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
 }
 
-// By oneDNN, where that is faster: false if it was not. In the dtype of `out`.
-absl::StatusOr<bool> RunDnnl(const KernelArgs& args, ConvShape shape, const KernelTensor& out) {
-  shape.bfloat16 = out.dtype == Dtype::kBfloat16;
-  if (out.dtype != Dtype::kFloat32 && !shape.bfloat16) return false;
-  if (shape.samples == 0 || !DnnlIsFaster(shape)) return false;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
-  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
+// By oneDNN, where that is faster: false if it was not. The operands are dense, and of the dtype of
+// `out`.
+absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, const KernelTensor& a,
+                             const KernelTensor& b, const KernelTensor& out) {
   const char* bias = nullptr;
   if (HasBias(args)) {
     CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(2), out.dtype));
@@ -208,24 +205,40 @@ absl::StatusOr<bool> RunDnnl(const KernelArgs& args, ConvShape shape, const Kern
   return false;
 }
 
+// As bfloat16, on processors that have instructions for it.
+absl::StatusOr<bool> RunBfloat16(const KernelArgs& args, ConvShape shape) {
+  shape.bfloat16 = true;
+  const KernelTensor& out = args.out(0);
+  if (out.dtype != Dtype::kBfloat16 || shape.samples == 0 || !DnnlIsFaster(shape)) return false;
+  if (shape.kind == ConvKind::kImage && HasBias(args)) return false;  // added after rounding
+  CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
+  return RunDnnl(args, shape, a, b, out);
+}
+
 // Runs `compute(convolution, in0, in1, out)`, if oneDNN does not; narrow floats are computed in
 // float32 then, also by oneDNN.
 template <typename Compute>
 absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, int64_t channels,
                  int64_t features, Compute&& compute) {
   const KernelTensor& out = args.out(0);
-  const Dtype dtype = WorkDtype(out.dtype);
   const ConvShape shape = {kind, args.in(0).shape[0], channels, features, windows};
-  KernelTensor target = out;
-  CHX_ASSIGN_OR_RETURN(bool done, RunDnnl(args, shape, out));
-  if (!done && dtype != out.dtype) {
-    CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
-    CHX_ASSIGN_OR_RETURN(done, RunDnnl(args, shape, target));
-    if (done) Cast(args, target, out);
-  }
+  CHX_ASSIGN_OR_RETURN(bool done, RunBfloat16(args, shape));
   if (done) return absl::OkStatus();
+  const Dtype dtype = WorkDtype(out.dtype);
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), dtype));
+  KernelTensor target = out;
+  if (dtype != out.dtype) {
+    CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
+  }
+  if (dtype == Dtype::kFloat32 && shape.samples > 0 && DnnlIsFaster(shape)) {
+    CHX_ASSIGN_OR_RETURN(done, RunDnnl(args, shape, a, b, target));
+  }
+  if (done) {
+    if (dtype != out.dtype) Cast(args, target, out);
+    return absl::OkStatus();
+  }
   CHX_RETURN_IF_ERROR(kernels::VisitDtype(dtype, [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
     if constexpr (!kernels::kIsNarrowFloat<T>) {

@@ -63,6 +63,7 @@ absl::Status Run(const KernelArgs& args, const ConvShape& shape) {
     if (done) return absl::OkStatus();
     if (out.dtype == Dtype::kFloat32) return Declined();
   }
+  if (!DnnlIsFaster(shape)) return Declined();
   CHX_ASSIGN_OR_RETURN(const KernelTensor target, NewTensor(args, Dtype::kFloat32, out.shape));
   CHX_ASSIGN_OR_RETURN(const bool done, RunDnnl(args, shape, target));
   if (!done) return Declined();

@@ -200,7 +200,7 @@ absl::Status RunLinear(const KernelArgs& args) {
   CHX_ASSIGN_OR_RETURN(const KernelTensor x,
                        kernels::AsMatrix(args.in(0), static_cast<int>(args.attrs[0].AsInt()),
                                          [&args](const KernelTensor& in) {
-                                           return Contiguous(args, in, WorkDtype(in.dtype));
+                                           return Contiguous(args, in, in.dtype);
                                          }));
   KernelTensor w = kernels::Transposed(args.in(1));
   CHX_ASSIGN_OR_RETURN(const bool done, Bfloat16Products(args, x, w, Shape(),

@@ -190,6 +190,28 @@ TEST_F(LinalgTest, LinearOfManyRows) {
   }
 }
 
+// What is left over of rows and columns that are cut; one row, one column, few products; parts of
+// wider matrices.
+TEST_F(LinalgTest, ProductsOfBfloat16OfOddSizes) {
+  struct Sizes {
+    int64_t m, k, n, gap;
+  };
+  for (const Sizes& s : {Sizes{257, 64, 129, 0}, Sizes{1, 700, 129, 0}, Sizes{129, 700, 1, 0},
+                         Sizes{300, 1, 300, 0}, Sizes{513, 33, 1, 0}, Sizes{65, 200, 130, 7}}) {
+    for (const bool by_rows : {false, true}) {
+      TestArray a = Bfloat16Matrices(s.m, s.k + s.gap, by_rows);
+      TestArray b = Bfloat16Matrices(s.k, s.n + s.gap, !by_rows);
+      a.tensor().shape = {2, s.m, s.k};
+      b.tensor().shape = {2, s.k, s.n};
+      const TestArray got = runner_.Run("matmul", {a, b});
+      for (int64_t i = 0; i < got.size(); i += 1 + got.size() / 2000) {
+        ExpectRounded(got, i, a, b, 0, s.k, s.n);
+      }
+      ExpectRounded(got, got.size() - 1, a, b, 0, s.k, s.n);
+    }
+  }
+}
+
 // Some processors have instructions for those with much work.
 TEST_F(LinalgTest, ProductsOfBfloat16AreRoundedOnce) {
   KernelRunner one(1);

@@ -27,10 +27,11 @@ absl::StatusOr<KernelTensor> Contiguous(const KernelArgs& args, const KernelTens
 
 absl::StatusOr<KernelTensor> RowsApart(const KernelArgs& args, const KernelTensor& matrix,
                                        Dtype dtype) {
-  constexpr int64_t kApart = 64;  // bytes
+  constexpr int64_t kUnit = 128;  // bytes: an odd number of halves of it
   const int64_t item = ItemSize(dtype);
-  CHX_ASSIGN_OR_RETURN(KernelTensor copy,
-                       NewTensor(args, dtype, {matrix.shape[0], matrix.shape[1] + kApart / item}));
+  const int64_t units = (matrix.shape[1] * item + kUnit - 1) / kUnit;
+  const int64_t stride = (units * kUnit + kUnit / 2) / item;
+  CHX_ASSIGN_OR_RETURN(KernelTensor copy, NewTensor(args, dtype, {matrix.shape[0], stride}));
   copy.shape = matrix.shape;
   RunUnary(PoolOf(args), matrix, copy,
            Loops().cast[static_cast<int>(matrix.dtype)][static_cast<int>(dtype)]);

@@ -78,8 +78,9 @@ CHX_HD C FoldExtreme(const T* x, int64_t n) {
   return FoldLanes<Fn, kLanes>(lanes);
 }
 
-// Folds n dense elements (n > 0) by an associative functor: few in order, more in kLanes
-// independent chains, element i in chain i % kLanes.
+// Folds n dense elements (n > 0) by an associative functor: few in order, from `identity` on; from
+// kLanes on in independent chains, element i in chain i % kLanes, without `identity`. Extremes are
+// FoldExtreme's then: which zero of both signs it is may differ, and which NaN.
 template <typename Fn, typename C, typename T>
 CHX_HD C FoldDense(const T* x, int64_t n, C identity) {
   const Fn fn;

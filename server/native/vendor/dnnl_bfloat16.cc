@@ -68,8 +68,8 @@ std::shared_ptr<const ProductPlan> MakeProductPlan(const Piece& p) {
                                     &plan->c) != dnnl_success) {
     return nullptr;
   }
-  // By products of matrices: those that have no such strides are dense (oneDNN 2.6), and only some
-  // percent faster.
+  // oneDNN 2.6 has faster code ("brg") for dense matrices only, by some percent; parts of one,
+  // whose rows are further apart, take the other ("gemm").
   plan->product = DnnlPrimitive::Create(&op, nullptr, /*by_gemm=*/true);
   if (!plan->product) return nullptr;
   plan->scratchpad = plan->product.desc(dnnl_query_scratchpad_md);

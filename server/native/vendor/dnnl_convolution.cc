@@ -46,7 +46,6 @@ class Run {
 
   absl::StatusOr<bool> operator()() {
     if (!Cut()) return false;
-    if (shape_.bfloat16 && bias_ != nullptr && !biased()) return false;  // it would be added after
     const ConvPiece piece = PieceOf(step_);
     const int64_t rest = shape_.samples % step_;
     plan_ = PlanOf(shape_, piece, biased());

@@ -40,9 +40,10 @@ struct ConvShape {
 // have instructions for it.
 bool DnnlIsFaster(const ConvShape& shape);
 
-// Computes one of the dense arrays from the others, and adds `bias` (null for none) to the result's
-// channels. Returns false, with nothing done, if oneDNN has no fast code for this processor and
-// shape. The cuts into tasks, and so all sums, depend on the shape only.
+// Computes one of the dense arrays from the others, and adds `bias` (null for none, as it has to be
+// for an image of bfloat16) to the result's channels. Returns false, with nothing done, if oneDNN
+// has no fast code for this processor and shape. The cuts into tasks, and so all sums, depend on
+// the shape only.
 absl::StatusOr<bool> DnnlConvolution(const KernelArgs& args, const ConvShape& shape, char* x,
                                      char* w, const char* bias, char* y);
 

@@ -17,7 +17,7 @@ namespace chx::server::native {
 template <typename Plan>
 class DnnlPlanCache {
  public:
-  using Key = absl::InlinedVector<int64_t, 26>;
+  using Key = absl::InlinedVector<int64_t, 27>;
 
   // The plan of that key, or what `make` returns for it, which may be null.
   std::shared_ptr<const Plan> Get(const Key& key,
@@ -28,17 +28,19 @@ class DnnlPlanCache {
       if (it != plans_.end()) return it->second;
     }
     std::shared_ptr<const Plan> plan = make();
+    Plans old;  // end after the lock
     MutexLock lock(&mutex_);
-    if (plans_.size() >= kMaxPlans) plans_.clear();
+    if (plans_.size() >= kMaxPlans) plans_.swap(old);
     plans_[key] = plan;
     return plan;
   }
 
  private:
+  using Plans = absl::flat_hash_map<Key, std::shared_ptr<const Plan>>;
   static constexpr size_t kMaxPlans = 512;  // of about 50 KB
 
   Mutex mutex_;
-  absl::flat_hash_map<Key, std::shared_ptr<const Plan>> plans_ ABSL_GUARDED_BY(mutex_);
+  Plans plans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chx::server::native
