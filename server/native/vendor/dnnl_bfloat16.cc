@@ -15,14 +15,14 @@
 namespace chx::server::native {
 namespace {
 
-constexpr int64_t kItem = 2;               // bytes
-constexpr int64_t kMinWork = 32 << 10;     // multiplications: of less, the calls take longest
-constexpr int64_t kTaskWork = 1 << 20;     // worth waking a thread for
-constexpr int64_t kMaxTaskWork = 1 << 28;  // some 3 ms: no task can be stopped
-constexpr int64_t kMaxTasks = 8;           // of one product, unless they have too much work
-constexpr int64_t kSide = 64;  // rows or columns of a task, and what they are a multiple of
-constexpr int64_t kMaxElements = 1 << 28;  // its machine code has 32 bits for offsets
-constexpr int64_t kMaxStride = 1 << 20;
+constexpr int64_t kProductItem = 2;            // bytes
+constexpr int64_t kMinProductWork = 32 << 10;  // multiplications: of less, the calls take longest
+constexpr int64_t kProductTaskWork = 1 << 20;  // worth waking a thread for
+constexpr int64_t kMostProductTaskWork = 1 << 28;  // some 3 ms: no task can be stopped
+constexpr int64_t kMaxProductTasks = 8;            // of one product, unless they have too much work
+constexpr int64_t kProductSide = 64;  // rows or columns of a task, and what they are a multiple of
+constexpr int64_t kMaxProductElements = 1 << 28;  // its machine code has 32 bits for offsets
+constexpr int64_t kMaxProductStride = 1 << 20;
 
 // As oneDNN names a matrix: one of both strides is an element.
 struct Layout {
@@ -31,10 +31,10 @@ struct Layout {
 };
 
 Layout LayoutOf(const Matrix& m) {
-  const bool by_rows = (m.columns == 1 || m.column_stride == kItem) &&
-                       (m.rows == 1 || m.row_stride >= m.columns * kItem);
-  if (by_rows) return {m.rows == 1 ? m.columns : m.row_stride / kItem, 1};
-  return {1, m.columns == 1 ? m.rows : m.column_stride / kItem};
+  const bool by_rows = (m.columns == 1 || m.column_stride == kProductItem) &&
+                       (m.rows == 1 || m.row_stride >= m.columns * kProductItem);
+  if (by_rows) return {m.rows == 1 ? m.columns : m.row_stride / kProductItem, 1};
+  return {1, m.columns == 1 ? m.rows : m.column_stride / kProductItem};
 }
 
 // A part of a product, as it is compiled.
@@ -97,14 +97,16 @@ struct Cut {
 
   int64_t parts() const { return (size + step - 1) / step; }
   int64_t SizeOf(int64_t part) const { return std::min(step, size - part * step); }
-  void Halve() { step = std::max(kSide, (step / 2 + kSide - 1) / kSide * kSide); }
+  void Halve() {
+    step = std::max(kProductSide, (step / 2 + kProductSide - 1) / kProductSide * kProductSide);
+  }
 };
 
 bool IsSmallEnough(const Matrix& m) {
   const Layout layout = LayoutOf(m);
   const int64_t stride = std::max(layout.row_stride, layout.column_stride);
   const int64_t lines = layout.column_stride == 1 ? m.rows : m.columns;
-  return stride <= kMaxStride && lines <= kMaxElements / stride;
+  return stride <= kMaxProductStride && lines <= kMaxProductElements / stride;
 }
 
 class Products {
@@ -146,7 +148,7 @@ class Products {
     TaskSlots slots(slots_, slot_bytes_, slot_count_);
     std::atomic<bool> ok{true};
     const int64_t per_task = a_.rows * a_.columns * b_.columns / (tasks() / count_);
-    const int64_t grain = std::max<int64_t>(1, kTaskWork / std::max<int64_t>(1, per_task));
+    const int64_t grain = std::max<int64_t>(1, kProductTaskWork / std::max<int64_t>(1, per_task));
     PoolOf(args_).ParallelFor(tasks(), grain, [&](int64_t begin, int64_t end) {
       char* const slot = slots.Take();
       for (int64_t task = begin; task < end && !StopRequested(); ++task) {
@@ -161,9 +163,10 @@ class Products {
             {DNNL_ARG_SRC, &plan.a, a_.data + a_offsets[i] + first_row * a_.row_stride},
             {DNNL_ARG_WEIGHTS, &plan.b, b_.data + b_offsets[i] + first_column * b_.column_stride},
             {DNNL_ARG_DST, &plan.c,
-             c + ((i * a_.rows + first_row) * b_.columns + first_column) * kItem},
+             c + ((i * a_.rows + first_row) * b_.columns + first_column) * kProductItem},
             {DNNL_ARG_SCRATCHPAD, &plan.scratchpad, slot}};
-        if (biased_) arguments.push_back({DNNL_ARG_BIAS, &plan.bias, bias + first_column * kItem});
+        if (biased_)
+          arguments.push_back({DNNL_ARG_BIAS, &plan.bias, bias + first_column * kProductItem});
         if (!plan.product.Run(arguments)) ok = false;
       }
       slots.Return(slot);
@@ -177,8 +180,9 @@ class Products {
   // Cuts the longer side for the threads, and both until no task has too much work.
   bool Fits() {
     const int64_t inner = a_.columns;
-    if (!IsBlasReady(a_, kItem) || !IsBlasReady(b_, kItem) || !IsSmallEnough(a_) ||
-        !IsSmallEnough(b_) || b_.columns > kMaxStride || a_.rows > kMaxElements / b_.columns) {
+    if (!IsBlasReady(a_, kProductItem) || !IsBlasReady(b_, kProductItem) || !IsSmallEnough(a_) ||
+        !IsSmallEnough(b_) || b_.columns > kMaxProductStride ||
+        a_.rows > kMaxProductElements / b_.columns) {
       return false;
     }
     const auto work = [&] {
@@ -186,13 +190,13 @@ class Products {
              static_cast<double>(inner);
     };
     const auto longer = [&] { return rows_.step >= columns_.step ? &rows_ : &columns_; };
-    if (work() < kMinWork) return false;
-    while (rows_.parts() * columns_.parts() < kMaxTasks && longer()->step > kSide &&
-           work() >= 2 * kTaskWork) {
+    if (work() < kMinProductWork) return false;
+    while (rows_.parts() * columns_.parts() < kMaxProductTasks && longer()->step > kProductSide &&
+           work() >= 2 * kProductTaskWork) {
       longer()->Halve();
     }
-    while (work() > kMaxTaskWork && longer()->step > kSide) longer()->Halve();
-    return work() <= kMaxTaskWork;
+    while (work() > kMostProductTaskWork && longer()->step > kProductSide) longer()->Halve();
+    return work() <= kMostProductTaskWork;
   }
 
   const KernelArgs& args_;
