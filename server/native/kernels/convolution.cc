@@ -6,6 +6,7 @@
 #include "server/kernels/dispatch.h"
 #include "server/kernels/elementwise_fns.h"
 #include "server/kernels/window_args.h"
+#include "server/native/kernels/dnnl_operands.h"
 #include "server/native/kernels/products.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/kernels/window_rows.h"
@@ -185,26 +186,6 @@ void Cast(const KernelArgs& args, const KernelTensor& in, const KernelTensor& ou
            Loops().cast[static_cast<int>(in.dtype)][static_cast<int>(out.dtype)]);
 }
 
-// By oneDNN, where that is faster: false if it was not. The operands are dense, and of the dtype of
-// `out`.
-absl::StatusOr<bool> RunDnnl(const KernelArgs& args, const ConvShape& shape, const KernelTensor& a,
-                             const KernelTensor& b, const KernelTensor& out) {
-  const char* bias = nullptr;
-  if (HasBias(args)) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(2), out.dtype));
-    bias = dense.data;
-  }
-  switch (shape.kind) {
-    case ConvKind::kForward:
-      return DnnlConvolution(args, shape, a.data, b.data, bias, out.data);
-    case ConvKind::kImage:
-      return DnnlConvolution(args, shape, out.data, b.data, bias, a.data);
-    case ConvKind::kWeight:
-      return DnnlConvolution(args, shape, a.data, out.data, nullptr, b.data);
-  }
-  return false;
-}
-
 // As bfloat16, on processors that have instructions for it.
 absl::StatusOr<bool> RunBfloat16(const KernelArgs& args, ConvShape shape) {
   shape.bfloat16 = true;
@@ -213,7 +194,7 @@ absl::StatusOr<bool> RunBfloat16(const KernelArgs& args, ConvShape shape) {
   if (shape.kind == ConvKind::kImage && HasBias(args)) return false;  // added after rounding
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
-  return RunDnnl(args, shape, a, b, out);
+  return RunDnnlConvolution(args, shape, a, b, out);
 }
 
 // Runs `compute(convolution, in0, in1, out)`, if oneDNN does not; narrow floats are computed in
@@ -233,7 +214,7 @@ absl::Status Run(const KernelArgs& args, ConvKind kind, const Windows& windows, 
     CHX_ASSIGN_OR_RETURN(target, NewTensor(args, dtype, out.shape));
   }
   if (dtype == Dtype::kFloat32 && shape.samples > 0 && DnnlIsFaster(shape)) {
-    CHX_ASSIGN_OR_RETURN(done, RunDnnl(args, shape, a, b, target));
+    CHX_ASSIGN_OR_RETURN(done, RunDnnlConvolution(args, shape, a, b, target));
   }
   if (done) {
     if (dtype != out.dtype) Cast(args, target, out);

@@ -3,6 +3,7 @@
 #include "ops/error.h"
 #include "ops/spatial_windows.h"
 #include "server/kernels/window_args.h"
+#include "server/native/kernels/dnnl_operands.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
 #include "server/native/loops/loops.h"
@@ -35,20 +36,7 @@ absl::StatusOr<bool> RunDnnl(const KernelArgs& args, ConvShape shape, const Kern
   if (!DnnlIsFaster(shape)) return false;
   CHX_ASSIGN_OR_RETURN(const KernelTensor a, Contiguous(args, args.in(0), out.dtype));
   CHX_ASSIGN_OR_RETURN(const KernelTensor b, Contiguous(args, args.in(1), out.dtype));
-  const char* bias = nullptr;
-  if (kernels::HasBias(args)) {
-    CHX_ASSIGN_OR_RETURN(const KernelTensor dense, Contiguous(args, args.in(2), out.dtype));
-    bias = dense.data;
-  }
-  switch (shape.kind) {
-    case ConvKind::kForward:
-      return DnnlConvolution(args, shape, a.data, b.data, bias, out.data);
-    case ConvKind::kImage:
-      return DnnlConvolution(args, shape, out.data, b.data, nullptr, a.data);
-    case ConvKind::kWeight:
-      return DnnlConvolution(args, shape, a.data, out.data, nullptr, b.data);
-  }
-  return false;
+  return RunDnnlConvolution(args, shape, a, b, out);
 }
 
 // Narrow floats that it does not compute are computed in float32.
