@@ -132,14 +132,7 @@ TEST_F(NcclGradientsTest, AnErrorOfNcclOrOfARankBreaksTheGroup) {
     EXPECT_TRUE(StrContains(error, "has failed: cuda: all_reduce: a fake result")) << error;
   });
   FormOnGpus(2);
-  All([](Rank& rank) {
-    Model model = ModelOf(rank, 2, 1, {0, 1});
-    if (rank.rank() == 1) model.loss = rank.Call("matmul", 0, {model.loss, rank.New({1, 2})});
-    const std::string error = ErrorOf(rank, PassOf(rank, 2, model));
-    EXPECT_TRUE(StrContains(
-        error, rank.rank() == 1 ? "[matmul]" : "rank 1 has not finished a backward pass"))
-        << error;
-  });
+  All([](Rank& rank) { CheckPassThatFailsAtRank1(rank); });
   FormOnGpus(2);
   ExpectMeans(2 * kBuckets);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/session/ranks_fixture.h"
 
 namespace chx::server {
@@ -58,6 +59,17 @@ inline Values GradOf(Rank& rank, Handle array) {
   const absl::StatusOr<Values> values = rank.Read(grad);
   EXPECT_EQ(values.status(), absl::OkStatus());
   return values.ok() ? *values : Values();
+}
+
+// That both of two ranks learn why a pass that fails at rank 1 has not ended. Returns the model.
+inline Model CheckPassThatFailsAtRank1(Rank& rank) {
+  Model model = ModelOf(rank, 2, 1, {0, 1});
+  if (rank.rank() == 1) model.loss = rank.Call("matmul", 0, {model.loss, rank.New({1, 2})});
+  const std::string error = ErrorOf(rank, PassOf(rank, 2, model));
+  EXPECT_TRUE(absl::StrContains(
+      error, rank.rank() == 1 ? "[matmul]" : "rank 1 has not finished a backward pass"))
+      << error;
+  return model;
 }
 
 // That each delayed pass of two ranks gives what the one before has reduced.
