@@ -37,7 +37,9 @@ make_venv "$venv" tools/requirements-bench.txt
 case "${1:-}" in
   "" | --* | ops | gpt | collectives) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
 esac
-bazel build --config=release //:chxd //python_client //tests/perf:native_bench //tests/perf:raw_gloo
+# Without the CUDA backend, which takes some ten minutes to compile.
+bazel build --config=release //server:chxd //server/gloo:libchxd_gloo.so //python_client \
+  //tests/perf:native_bench //tests/perf:raw_gloo
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 tools/stage.sh "$stage"

@@ -11,7 +11,12 @@ from chx import _core
 from chx._compat import Self
 from chx._runtime.traced_numbers import Number, Tape
 
-_thread = threading.local()
+
+class _Thread(threading.local):
+    recording: Recording | None = None
+
+
+_thread = _Thread()
 _changed = threading.Condition()
 _recordings = 0
 _uploads = 0
@@ -50,7 +55,7 @@ def beside_recordings() -> Iterator[None]:
 
 def current() -> Recording | None:
     """The recording of this thread; None: there is none."""
-    return getattr(_thread, "recording", None)
+    return _thread.recording
 
 
 class Recording:

@@ -10,7 +10,6 @@ import chx
 from chx.chainer import _devices, _fallbacks, _graph, _own_gradients, _routes, _walk
 
 _numpy_apply = function_node.FunctionNode.apply
-_ONLY_ARRAYS = {chx.ndarray}
 _unchain = function_node.FunctionNode.unchain
 
 
@@ -31,15 +30,22 @@ def apply(self, inputs):
 
 def _check_inputs(self, inputs, arrays):
     # Called for every function: no generators.
-    kinds = {type(a) for a in arrays}
-    if kinds != _ONLY_ARRAYS:
+    only_arrays = _are_arrays(arrays)
+    if not only_arrays:
         utils._check_arrays_forward_compatible(arrays, self.label)
     layouts = [x._layout if isinstance(x, variable.Variable) else None for x in inputs]
     self._input_layouts = tuple(layouts)
     if layouts.count(None) != len(layouts):
         self.check_layout_forward([chainer.as_variable(x) for x in inputs])
-    if kinds == _ONLY_ARRAYS and chainer.config.type_check:
+    if only_arrays and chainer.config.type_check:
         self._check_data_type_forward(arrays)
+
+
+def _are_arrays(arrays):
+    for a in arrays:
+        if type(a) is not chx.ndarray:
+            return False
+    return bool(arrays)
 
 
 def _apply(self, inputs, arrays):
@@ -61,7 +67,7 @@ def _apply(self, inputs, arrays):
     if debug:
         _walk.check_nan(self.label, "forward", "output", range(len(results)), results)
     outputs = tuple([_graph.make_variable(y) for y in results])
-    everything = any([getattr(hook, "links_everything", False) for hook in hooks])
+    everything = hooks != () and any([getattr(h, "links_everything", False) for h in hooks])
     for y in outputs:
         if y._requires_grad or everything:
             _graph.link(self, inputs, outputs, arrays if watched else None)
@@ -76,8 +82,12 @@ def _forward(self, arrays):
     if results is chainer.Fallback:
         return _fall_back(self, arrays)
     # A variable of its own, with a gradient of its own, has an array of its own.
-    given = {id(x) for x in arrays}
-    return tuple([y.view() if id(y) in given and y is not None else y for y in results])
+    for y in results:
+        for x in arrays:
+            if y is x and y is not None:
+                given = {id(x) for x in arrays}
+                return tuple([y.view() if id(y) in given and y is not None else y for y in results])
+    return results
 
 
 def _fall_back(self, arrays):

@@ -242,14 +242,19 @@ def link(function, inputs, outputs, arguments):
       arguments: For walks: arrays that stand for the inputs and nothing else, or None.
     """
     function.inputs = tuple([node_of(x) for x in inputs])
+    rank = 0
     for node in function.inputs:
         if node._creator_node is not None:
             node.add_consumer(function)
-    function.rank = max([node.rank for node in function.inputs], default=0)
+        if node.rank > rank:
+            rank = node.rank
+    function.rank = rank
     nodes = [node_of(y) for y in outputs]
+    refs = []
     for node in nodes:
         node.creator_node = function
-    function.outputs = tuple([weakref.ref(node) for node in nodes])
+        refs.append(weakref.ref(node))
+    function.outputs = tuple(refs)
     function._output_count = len(nodes)
     function._chx_arguments = arguments
     if arguments is not None:

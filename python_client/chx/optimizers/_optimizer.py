@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -53,6 +52,7 @@ class Optimizer:
         self.state: dict[str, dict[str, ndarray]] = {}
         self._hooks: collections.OrderedDict[str, _Hook] = collections.OrderedDict()
         self._writable: dict[str, ndarray] = {}
+        self._by_device: dict[_core.Device, list[str]] = {}
         values = {**RULES[self.rule].defaults, **hyperparameters, **self._fixed}
         self._names = tuple(values)
         unknown = sorted(set(values) - set(RULES[self.rule].defaults))
@@ -66,7 +66,7 @@ class Optimizer:
 
         def __setattr__(self, name, value):
             """Refuses what would have no effect, such as `lr` where the rate is `alpha`."""
-            own = name in ("t", "params", "state") or name in self.__dict__ or name[0] == "_"
+            own = name in self.__dict__ or name in ("t", "params", "state") or name[0] == "_"
             if not own and not any(
                 name in vars(c) or name in vars(c).get("__annotations__", ())
                 for c in type(self).__mro__[:-1]
@@ -102,6 +102,9 @@ class Optimizer:
         self.state = {}
         self.t = 0
         self._writable = {name: p.as_grad_stopped() for name, p in params.items()}
+        self._by_device = {}
+        for name, p in params.items():
+            self._by_device.setdefault(p.device, []).append(name)
         return self
 
     def cleargrads(self) -> None:
@@ -133,10 +136,7 @@ class Optimizer:
         """
         recorded = recording.current()
         rule = RULES[self.rule]
-        groups = collections.defaultdict(list)
-        for name, p in self.params.items():
-            if p.grad is not None:
-                groups[p.device].append(name)
+        groups = [g for g in map(self._gradients, self._by_device.values()) if g]
         if recorded is not None and (
             len(groups) > 1 or len(self.params) * (2 + len(rule.states)) > MAX_OPERANDS
         ):
@@ -145,13 +145,15 @@ class Optimizer:
                 f"device, and at most {MAX_OPERANDS} arrays"
             )
         traced = self._take_numbers(recorded)
-        for names in groups.values():
-            params = [self._writable[name] for name in names]
-            grads = [_stopped(cast(ndarray, self.params[name].grad)) for name in names]
+        for group in groups:
+            params = [self._writable[name] for name in group]
+            grads = list(group.values())
             for hook in self._hooks.values():
                 hook(params, grads)
-            states = [self._states_of(name) for name in names]
-            lists = [[state[key] for state in states] for key in rule.states]
+            lists = []
+            if rule.states:
+                states = [self._states_of(name) for name in group]
+                lists = [[state[key] for state in states] for key in rule.states]
             arguments = self._arguments(self.t + 1)
             if recorded is not None:
                 # Flags are what they were.
@@ -161,8 +163,18 @@ class Optimizer:
         self.t += 1
 
     def _arguments(self, t: int) -> tuple[float | None, ...]:
-        hp = types.SimpleNamespace(**{name: getattr(self, name) for name in self._names})
-        return RULES[self.rule].arguments(hp, t, self._initial_alpha)
+        return RULES[self.rule].arguments(self, t, self._initial_alpha)
+
+    def _gradients(self, names: Sequence[str]) -> dict[str, ndarray]:
+        """Of those parameters that have one, to be read and written outside of graphs."""
+        gradients = {}
+        params = self.params
+        for name in names:
+            grad = params[name].grad
+            if grad is not None:
+                inside = grad.is_backprop_required(anygraph)
+                gradients[name] = grad.as_grad_stopped() if inside else grad
+        return gradients
 
     def _take_numbers(self, recorded: recording.Recording | None) -> dict[str, int]:
         """Puts floats in the place of hyperparameters that are arguments of what is recorded.
@@ -280,7 +292,3 @@ def _copied(value: Any, param: ndarray) -> ndarray:
     if isinstance(value, ndarray):
         value = value.to_device(param.device)
     return creation.array(value, param.dtype, copy=True, device=param.device)
-
-
-def _stopped(grad: ndarray) -> ndarray:
-    return grad.as_grad_stopped() if grad.is_backprop_required(anygraph) else grad

@@ -46,6 +46,9 @@ def _in_parts(operator: Callable[..., None], lists: int) -> Callable[..., None]:
     length = MAX_OPERANDS // lists
 
     def run(*args: Any) -> None:
+        if len(args[0]) <= length:
+            operator(*args)
+            return
         for i in range(0, len(args[0]), length):
             operator(*[a[i : i + length] for a in args[:lists]], *args[lists:])
 
@@ -54,7 +57,7 @@ def _in_parts(operator: Callable[..., None], lists: int) -> Callable[..., None]:
 
 def _rule(name: str, operator: str, states: dict[str, float], defaults: dict[str, float]) -> Rule:
     def arguments(hp: Any, t: int, initial_alpha: Any) -> tuple[Any, ...]:
-        values = tuple(getattr(hp, key) for key in defaults)
+        values = tuple([getattr(hp, key) for key in defaults])
         return _core._optimizer_attributes(name, values, t, initial_alpha)
 
     run = _in_parts(operators[operator], 2 + len(states))

@@ -68,6 +68,43 @@ void CrossEntropy(benchmark::State& state, int64_t rows, int64_t classes) {
         static_cast<int>(state.range(0)));
 }
 
+// x (n, channels, 7, 7).
+void BatchNormGrad(benchmark::State& state, int64_t n, int64_t channels) {
+  const Shape shape = {n, channels, 7, 7};
+  KernelRunner runner(static_cast<int>(state.range(0)));
+  const OpDef& op = *OpRegistry::Global().Find("batch_norm_grad");
+  const TestArray x = Filled(Dtype::kFloat32, shape);
+  const TestArray gamma = Filled(Dtype::kFloat32, {channels});
+  const TestArray gy = Filled(Dtype::kFloat32, shape);
+  TestArray gx(Dtype::kFloat32, shape);
+  TestArray ggamma(Dtype::kFloat32, {channels});
+  TestArray gbeta(Dtype::kFloat32, {channels});
+  std::vector<KernelTensor> out = {gx.tensor(), ggamma.tensor(), gbeta.tensor()};
+  const std::vector<KernelTensor> in = {x.tensor(), gamma.tensor(), gy.tensor()};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        runner.Call(op, in, absl::MakeSpan(out), {AttrValue(1e-5), AttrValue(Ints{0, 2, 3})}));
+  }
+}
+
+void GroupNormGrad(benchmark::State& state, int64_t n, int64_t channels) {
+  const Shape shape = {n, channels, 7, 7};
+  KernelRunner runner(static_cast<int>(state.range(0)));
+  const OpDef& op = *OpRegistry::Global().Find("group_norm_grad");
+  const TestArray x = Filled(Dtype::kFloat32, shape);
+  const TestArray gy = Filled(Dtype::kFloat32, shape);
+  const TestArray weight = Filled(Dtype::kFloat32, {channels});
+  TestArray gx(Dtype::kFloat32, shape);
+  TestArray gweight(Dtype::kFloat32, {channels});
+  TestArray gbias(Dtype::kFloat32, {channels});
+  std::vector<KernelTensor> out = {gx.tensor(), gweight.tensor(), gbias.tensor()};
+  const std::vector<KernelTensor> in = {x.tensor(), gy.tensor(), weight.tensor()};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(runner.Call(op, in, absl::MakeSpan(out),
+                                         {AttrValue(32), AttrValue(1e-5), AttrValue(true)}));
+  }
+}
+
 constexpr Dtype kF16 = Dtype::kFloat16;
 constexpr Dtype kF32 = Dtype::kFloat32;
 constexpr Dtype kF64 = Dtype::kFloat64;
@@ -101,6 +138,9 @@ CHX_BENCH(linear_float16_100x1000x1000, Linear, kF16, 100, 1000, 1000);
 CHX_BENCH(linear_bfloat16_100x1000x1000, Linear, Dtype::kBfloat16, 100, 1000, 1000);
 CHX_BENCH(softmax_cross_entropy_100x10, CrossEntropy, 100, 10);
 CHX_BENCH(softmax_cross_entropy_1x10, CrossEntropy, 1, 10);
+CHX_BENCH(batch_norm_grad_8x2048x7x7, BatchNormGrad, 8, 2048);
+CHX_BENCH(batch_norm_grad_8x128x7x7, BatchNormGrad, 8, 128);
+CHX_BENCH(group_norm_grad_8x512x7x7, GroupNormGrad, 8, 512);
 
 }  // namespace
 }  // namespace chx::server::native

@@ -36,10 +36,7 @@ class Channels {
 
   // Computes variances, and leaves the mean in mean().
   void Moments(const T* x, double* variance) {
-    double sums[kChannelsAtOnce];
-    std::fill_n(sums, n_, 0.0);
-    ForRows([&](int64_t at, const NormRows& rows) { loops_.sum(columns_, x + at, rows, sums); });
-    for (int64_t i = 0; i < n_; ++i) mean_[i] = static_cast<T>(sums[i] / layout_.count());
+    FindMean(x);
     std::fill_n(variance, n_, 0.0);
     ForRows([&](int64_t at, const NormRows& rows) {
       loops_.square(columns_, x + at, rows, mean_, variance);
@@ -58,26 +55,29 @@ class Channels {
     });
   }
 
-  void Gradient(const T* x, const T* gy, const double* variance, double eps, const T* gamma, T* gx,
-                T* ggamma, T* gbeta) {
+  void Gradient(const T* x, const T* gy, double eps, const T* gamma, T* gx, T* ggamma, T* gbeta) {
+    FindMean(x);
+    double squares[kChannelsAtOnce];
     double sums[kChannelsAtOnce];
     double products[kChannelsAtOnce];
+    std::fill_n(squares, n_, 0.0);
     std::fill_n(sums, n_, 0.0);
     std::fill_n(products, n_, 0.0);
     ForRows([&](int64_t at, const NormRows& rows) {
-      loops_.grad_sums(columns_, x + at, gy + at, rows, mean_, sums, products);
+      loops_.grad_sums(columns_, x + at, gy + at, rows, mean_, squares, sums, products);
     });
     T scale[kChannelsAtOnce];
     T slope[kChannelsAtOnce];
     T shift[kChannelsAtOnce];
+    const double share = 1 / layout_.count();
     for (int64_t i = 0; i < n_; ++i) {
-      const double inverse = 1 / std::sqrt(variance[i] + eps);
+      const double inverse = 1 / std::sqrt(squares[i] * share + eps);
       const double factor = inverse * static_cast<double>(gamma[i]);
       ggamma[i] = static_cast<T>(products[i] * inverse);
       gbeta[i] = static_cast<T>(sums[i]);
       scale[i] = static_cast<T>(factor);
-      slope[i] = static_cast<T>(-factor * inverse * inverse * products[i] / layout_.count());
-      shift[i] = static_cast<T>(-factor * sums[i] / layout_.count());
+      slope[i] = static_cast<T>(-factor * inverse * inverse * products[i] * share);
+      shift[i] = static_cast<T>(-factor * sums[i] * share);
     }
     ForRows([&](int64_t at, const NormRows& rows) {
       loops_.grad(columns_, x + at, gy + at, rows, mean_, scale, slope, shift, gx + at);
@@ -85,6 +85,13 @@ class Channels {
   }
 
  private:
+  void FindMean(const T* x) {
+    double sums[kChannelsAtOnce];
+    std::fill_n(sums, n_, 0.0);
+    ForRows([&](int64_t at, const NormRows& rows) { loops_.sum(columns_, x + at, rows, sums); });
+    for (int64_t i = 0; i < n_; ++i) mean_[i] = static_cast<T>(sums[i] / layout_.count());
+  }
+
   // run(position, rows) for all dense rows of these channels: several short ones at a time, or
   // pieces of one.
   template <typename Run>
@@ -186,9 +193,7 @@ absl::Status RunForward(const KernelArgs& args) {
 absl::Status RunNormGrad(const KernelArgs& args) {
   const double eps = args.attrs[0].AsFloat();
   return ForChannels(args, args.attrs[1], [&](auto channels, auto in, int64_t first, int64_t n) {
-    double variance[kChannelsAtOnce];
-    channels.Moments(in[0], variance);
-    channels.Gradient(in[0], in[2], variance, eps, in[1] + first, OutOf(args, 0, in[0]),
+    channels.Gradient(in[0], in[2], eps, in[1] + first, OutOf(args, 0, in[0]),
                       OutOf(args, 1, in[0]) + first, OutOf(args, 2, in[0]) + first);
   });
 }

@@ -16,6 +16,12 @@ namespace chx::server::native::CHX_ISA {
 #else
 #define CHX_INDEPENDENT _Pragma("GCC ivdep")
 #endif
+// Of a loop over some lanes: GCC would first write all of its steps out, and find no vectors then.
+#if defined(__clang__)
+#define CHX_LANES
+#else
+#define CHX_LANES _Pragma("GCC unroll 1")
+#endif
 
 using kernels::Compute;
 using kernels::Load;

@@ -38,6 +38,7 @@ CHX_HD C FoldLanes(const C* lanes) {
     return lanes[0];
   } else {
     C halves[kWidth / 2];
+    CHX_LANES
     for (int l = 0; l < kWidth / 2; ++l) halves[l] = Fn()(lanes[l], lanes[l + kWidth / 2]);
     return FoldLanes<Fn, kWidth / 2>(halves);
   }

@@ -74,9 +74,9 @@ struct NormLoops {
   // y = (x - mean) * scale + shift.
   void (*apply)(bool columns, const void* x, const NormRows& rows, const void* mean,
                 const void* scale, const void* shift, void* y);
-  // sums += gy, products += gy (x - mean).
+  // squares += (x - mean)^2, sums += gy, products += gy (x - mean).
   void (*grad_sums)(bool columns, const void* x, const void* gy, const NormRows& rows,
-                    const void* mean, double* sums, double* products);
+                    const void* mean, double* squares, double* sums, double* products);
   // gx = gy * scale + (x - mean) * slope + shift.
   void (*grad)(bool columns, const void* x, const void* gy, const NormRows& rows, const void* mean,
                const void* scale, const void* slope, const void* shift, void* gx);

@@ -1,8 +1,11 @@
 // Parts of batch normalization.
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
+#include "server/kernels/elementwise_fns.h"
 #include "server/native/loops/elements.h"
+#include "server/native/loops/fold.h"
 #include "server/native/loops/parts.h"
 
 namespace chx::server::native::CHX_ISA {
@@ -21,9 +24,25 @@ struct Norm {
   static constexpr int64_t kLane = 16;
   static constexpr int64_t kSpan = 1024;  // summed as T; longer sums are double
 
-  // By the compiler's vectors: it does not find them where rows are short. Rests are one by one.
+  // By the compiler's vectors: it does not find them where rows are short.
   typedef T Vector __attribute__((vector_size(kVectorBytes)));  // NOLINT
   static constexpr int64_t kWidth = sizeof(Vector) / sizeof(T);
+  using Int = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  typedef Int Ints __attribute__((vector_size(kVectorBytes)));  // NOLINT
+
+  // The last n lanes of kLane are all ones from kMask + n on.
+  struct Mask {
+    Int bits[2 * kLane];
+    constexpr Mask() : bits() {
+      for (int64_t l = kLane; l < 2 * kLane; ++l) bits[l] = -1;
+    }
+  };
+  static constexpr Mask kMask = Mask();
+  CHX_HD static Vector Masked(Vector value, const Int* mask) {
+    Ints bits;
+    std::memcpy(&bits, mask, sizeof(bits));
+    return (Vector)((Ints)value & bits);  // NOLINT: their bits
+  }
 
   CHX_HD static Vector VectorAt(const T* x) {
     Vector vector;
@@ -34,7 +53,7 @@ struct Norm {
   // Sums in T, of no more than kSpan elements.
   struct Lanes {
     Vector lanes[kLane / kWidth] = {};
-    double rest = 0;  // all there is of rows shorter than that
+    double rest = 0;  // of rows shorter than that
 
     // f(in[begin]...) and so on, where f takes vectors, too.
     template <typename F, typename... In>
@@ -44,18 +63,21 @@ struct Norm {
         for (int64_t v = 0; v < kLane / kWidth; ++v)
           lanes[v] += f(VectorAt(in + i + v * kWidth)...);
       }
-      for (; i < end; ++i) rest += static_cast<double>(f(in[i]...));
+      if (i == end) return;
+      if (i == begin) {
+        for (; i < end; ++i) rest += static_cast<double>(f(in[i]...));
+        return;
+      }
+      const Int* const mask = kMask.bits + (end - i);
+      for (int64_t v = 0; v < kLane / kWidth; ++v) {
+        const int64_t at = end - kLane + v * kWidth;
+        lanes[v] += Masked(f(VectorAt(in + at)...), mask + v * kWidth);
+      }
     }
     CHX_HD void MoveTo(double* sum) {
       T each[kLane];
       std::memcpy(each, lanes, sizeof(each));
-      // By halves: of few elements, a chain of additions would take longer than they do.
-      double wide[kLane];
-      for (int64_t l = 0; l < kLane; ++l) wide[l] = static_cast<double>(each[l]);
-      for (int64_t width = kLane / 2; width > 0; width /= 2) {
-        for (int64_t l = 0; l < width; ++l) wide[l] += wide[l + width];
-      }
-      *sum += wide[0] + rest;
+      *sum += static_cast<double>(FoldLanes<kernels::Add, kLane>(each)) + rest;
       *this = Lanes();
     }
   };
@@ -87,7 +109,7 @@ struct Norm {
         rows, [&](int64_t begin, int64_t end) { lanes.Add(begin, end, f, in...); },
         [&] { lanes.MoveTo(sum); });
   }
-  // out[i] = f(in[i]...) for all elements; out may be one of `in`.
+  // out[i] = f(in[i]...) for all elements.
   template <typename F, typename... In>
   CHX_HD static void SetAll(const NormRows& rows, T* out, F f, const In*... in) {
     for (int64_t r = 0; r < rows.count; ++r) {
@@ -97,7 +119,13 @@ struct Norm {
         const Vector y = f(VectorAt(in + i)...);
         std::memcpy(out + i, &y, sizeof(y));
       }
-      for (; i < end; ++i) out[i] = f(in[i]...);
+      if (i == end) continue;
+      if (rows.n < kWidth) {
+        for (; i < end; ++i) out[i] = f(in[i]...);
+      } else {  // some of them again
+        const Vector y = f(VectorAt(in + end - kWidth)...);
+        std::memcpy(out + end - kWidth, &y, sizeof(y));
+      }
     }
   }
   // Calls f(i, channel) for all elements.
@@ -153,28 +181,34 @@ struct Norm {
     }
   }
   static void GradSums(bool columns, const void* data, const void* grads, const NormRows& rows,
-                       const void* means, double* sums, double* products) {
+                       const void* means, double* squares, double* sums, double* products) {
     const T* const x = In(data);
     const T* const gy = In(grads);
     const T* const mean = In(means);
     if (columns) {
       ForAll(rows, [=](int64_t i, int64_t c) {
+        const T centered = x[i] - mean[c];
+        squares[c] += static_cast<double>(centered * centered);
         sums[c] += static_cast<double>(gy[i]);
-        products[c] += static_cast<double>(gy[i] * (x[i] - mean[c]));
+        products[c] += static_cast<double>(gy[i] * centered);
       });
     } else {
       const T m = mean[0];
+      Lanes square;
       Lanes sum;
       Lanes product;
       InSpans(
           rows,
           [&](int64_t begin, int64_t end) {
+            square.Add(
+                begin, end, [m](auto value) { return (value - m) * (value - m); }, x);
             sum.Add(
                 begin, end, [](auto grad) { return grad; }, gy);
             product.Add(
                 begin, end, [m](auto grad, auto value) { return grad * (value - m); }, gy, x);
           },
           [&] {
+            square.MoveTo(squares);
             sum.MoveTo(sums);
             product.MoveTo(products);
           });

@@ -73,8 +73,10 @@ CHX_HD Sums SumsOfFew(int64_t n, F f, G g) {
     C lanes[kFewChains];
     Vector value;
     Vector factor;
+    CHX_LANES
     for (int l = 0; l < kFewChains; ++l) lanes[l] = f(i + l);
     std::memcpy(&value, lanes, sizeof(value));
+    CHX_LANES
     for (int l = 0; l < kFewChains; ++l) lanes[l] = g(i + l);
     std::memcpy(&factor, lanes, sizeof(factor));
     sums += value;
