@@ -30,6 +30,12 @@ const Case kCases[] = {
     {{300, 3, 7}, {3}, {0, 2}},
     {{40, 2, 7, 7}, {2}, {0, 2, 3}},
     {{3, 2, 600}, {2}, {0, 2}},
+    // Rows whose last elements do not fill a vector.
+    {{5, 2, 9}, {2}, {0, 2}},
+    {{5, 2, 17}, {2}, {0, 2}},
+    {{4, 2, 31}, {2}, {0, 2}},
+    {{3, 2, 33}, {2}, {0, 2}},
+    {{3, 2, 49}, {2}, {0, 2}},
 };
 
 class NormalizationTest : public testing::Test {
