@@ -18,6 +18,28 @@ bool IsPure(const TraceCall& call, const absl::flat_hash_set<int64_t>& varying) 
          op.AttrIndex("seed") < 0 && !varying.contains(call.operation);
 }
 
+bool IsWhole(const TraceTensor& traced, const KernelTensor& tensor) {
+  return traced.object >= 0 && traced.offset == 0 &&
+         tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
+}
+
+// Whether the call's output is its first input, element by element and bit by bit: x / 1, or the
+// sum of one element, as it comes from a mean and from gradients for one sample.
+bool GivesInput(const TraceCall& call) {
+  const PreparedKernel& kernel = call.kernel;
+  if (kernel.inputs.empty() || kernel.outputs.size() != 1) return false;
+  const KernelTensor& x = kernel.inputs[0];
+  const KernelTensor& y = kernel.outputs[0];
+  if (x.dtype != y.dtype || x.size() != y.size()) return false;
+  if (!IsWhole(call.inputs[0], x) || !IsWhole(call.outputs[0], y)) return false;
+  const std::string& op = kernel.op->name;
+  if (op == "divide" || op == "multiply") {
+    const KernelTensor& by = kernel.inputs[1];
+    return by.is_scalar && by.scalar.AsDouble() == 1 && IsFloat(x.dtype);
+  }
+  return op == "sum" || op == "prod" || op == "amax" || op == "amin";
+}
+
 // A text that is the same for calls that do the same with the same values.
 class Key {
  public:
@@ -218,6 +240,14 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
     call.ForEachWritten(
         [&](const TraceTensor& tensor) { ++versions[static_cast<size_t>(tensor.object)]; });
     const auto same = shares ? known.find(key.text()) : known.end();
+    if (shares && temporary && GivesInput(call)) {
+      const auto input = static_cast<size_t>(call.inputs[0].object);
+      if (versions[input] == writes[input]) {  // it stays as it is
+        stands_for[static_cast<size_t>(call.outputs[0].object)] = call.inputs[0].object;
+        shared.push_back(call.kernel.op);
+        continue;
+      }
+    }
     if (same != known.end() && temporary) {
       const TraceCall& earlier = calls[same->second];
       for (size_t j = 0; j < call.outputs.size(); ++j) {

@@ -135,5 +135,26 @@ TEST_F(ExplainTest, WhatIsComputedTwiceIsShared) {
               testing::Not(testing::HasSubstr("shared")));
 }
 
+TEST_F(ExplainTest, WhatGivesItsInputIsShared) {
+  const Command exp = Op("exp", {A(1)}, {2});
+  const Command sum = OpByDefault("sum", {A(3)}, {4}, {Ints{0}});
+  // x / 1, and sums of one element; not of two.
+  const std::vector<Command> commands = {exp, Op("divide", {A(2), S(1.0)}, {3}), sum,
+                                         Op("log", {A(4)}, {5})};
+  EXPECT_THAT(Explain({1, 3}, commands, {5}), testing::EndsWith("shared\tdivide\nshared\tsum\n"));
+  EXPECT_THAT(Explain({2, 3}, commands, {5}), testing::EndsWith("shared\tdivide\n"));
+  EXPECT_THAT(
+      Explain({2, 3}, {exp, Op("divide", {A(2), S(2.0)}, {3}), Op("log", {A(3)}, {4})}, {4}),
+      testing::Not(testing::HasSubstr("shared")));
+  // Not what changes afterwards, nor results.
+  EXPECT_THAT(Explain({2, 3},
+                      {Op("divide", {A(1), S(1.0)}, {2}), Op("add_", {A(1), S(1.0)}, {}),
+                       Op("log", {A(2)}, {3})},
+                      {3}),
+              testing::Not(testing::HasSubstr("shared")));
+  EXPECT_THAT(Explain({2, 3}, {exp, Op("divide", {A(2), S(1.0)}, {3})}, {3}),
+              testing::Not(testing::HasSubstr("shared")));
+}
+
 }  // namespace
 }  // namespace chx::server
