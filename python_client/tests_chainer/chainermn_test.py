@@ -2,23 +2,15 @@
 
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from chainermn_runs import run_by_mpi
 
 SCRIPT = pathlib.Path(__file__).parent / "chainermn_ranks.py"
 SIZES = (1, 2, 3, 4)
-
-
-def run_by_mpi(size, directory):
-    command = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", str(size)]
-    command += ["--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]
-    command += [sys.executable, str(SCRIPT), "mpi", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 def run_on_chx(size, directory, addresses, meet_at=""):
@@ -40,30 +32,10 @@ def run_on_chx(size, directory, addresses, meet_at=""):
         assert process.returncode == 0, f"rank {rank}: {output[-4000:]}"
 
 
-@pytest.fixture(scope="module")
-def daemons(tmp_path_factory):
-    """Two daemons: where they listen, and where groups of both meet."""
-    directory = tmp_path_factory.mktemp("chxd")
-    (directory / "secret").write_text("s" * 32)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        meet_at = "127.0.0.1:%d" % probe.getsockname()[1]
-    processes = []
-    for number, peer_listen in enumerate((meet_at, "127.0.0.1:0")):
-        command = [os.environ["CHX_CHXD"], f"--listen=unix:{directory}/{number}.sock"]
-        command += ["--devices=native:0,native:1", f"--peer-listen={peer_listen}"]
-        command += ["--peers=127.0.0.1:*", f"--peer-secret-file={directory}/secret"]
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    yield [process.stdout.readline().split()[2] for process in processes], meet_at
-    for process in processes:
-        process.terminate()
-        process.wait(30)
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_the_same_numbers_as_by_mpi(tmp_path, daemons, size):
     addresses, meet_at = daemons
-    run_by_mpi(size, tmp_path)
+    run_by_mpi(size, [SCRIPT, "mpi", tmp_path])
     expected = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(size)]
     for many in (False, True)[: 2 if size > 1 else 1]:
         run_on_chx(size, tmp_path, addresses if many else addresses[:1], meet_at if many else "")

@@ -29,6 +29,13 @@ NAMES = (
 )
 
 
+def _group_address() -> str:
+    """Where ranks of several daemons meet: the default group's address, or the environment's."""
+    if distributed.is_initialized():
+        return distributed.get_group()._address
+    return os.environ.get("CHX_GROUP_ADDRESS", "")
+
+
 def create_communicator(
     communicator_name: str = "pure_nccl", mpi_comm: Any = None, **kwargs: Any
 ) -> Communicator:
@@ -38,7 +45,8 @@ def create_communicator(
 
     Args:
       communicator_name: one of those of ChainerMN.
-      mpi_comm: of mpi4py; its ranks are the communicator's, instead of the default group's.
+      mpi_comm: of mpi4py; its ranks are the communicator's, instead of the default group's. Those of
+        several daemons meet at the default group's address, or $CHX_GROUP_ADDRESS, of its rank 0.
       allreduce_grad_dtype: in which gradients are exchanged, for `pure_nccl` only: float16 or float32.
       batched_copy: taken, and without effect: gradients are exchanged by one command in any case.
 
@@ -54,7 +62,8 @@ def create_communicator(
     if communicator_name != "pure_nccl" and dtype is not None:
         raise ValueError("allreduce_grad_dtype is only available at 'pure_nccl' communicator.")
     if mpi_comm is not None:
-        group = distributed.join(mpi_comm.bcast(uuid.uuid4().hex), mpi_comm.rank, mpi_comm.size)
+        name, address = mpi_comm.bcast((uuid.uuid4().hex, _group_address()))
+        group = distributed.join(name, mpi_comm.rank, mpi_comm.size, address=address)
     elif distributed.is_initialized():
         group = distributed.get_group()
     elif _core._is_group_in_environment():
