@@ -13,7 +13,6 @@ import contextlib
 import itertools
 import json
 import math
-import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,8 @@ from chx import _core
 from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._numpy import transfer
-from chx._types import DeviceLike, NumpyArray, Shape
+from chx._numpy.mapped import MappedFile
+from chx._types import DeviceLike, NumpyArray
 
 __all__ = ["load_file", "load_metadata", "save_file"]
 
@@ -211,9 +211,9 @@ def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, nd
     """The arrays of one file: all, or those named."""
     arrays: dict[str, ndarray] = {}
     with _opened(path) as (descriptor, file):
-        memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+        mapped = MappedFile(descriptor)
         # Behind its length and the header the arrays follow one another without holes.
-        begin = 8 + int.from_bytes(memory[:8], "little")
+        begin = 8 + int.from_bytes(mapped.memory[:8], "little")
         for name in file.offset_keys():
             part = file.get_slice(name)
             dtype, shape = _DTYPES.get(part.get_dtype()), tuple(part.get_shape())
@@ -221,27 +221,16 @@ def _load(path: str, names: set[str] | None, device: DeviceLike) -> dict[str, nd
                 raise _core.DtypeError(
                     f"[load_file] expects dtypes of chx, got {part.get_dtype()} for {name!r} in {path!r}"
                 )
-            end = begin + math.prod(shape) * dtype.itemsize
             if names is None or name in names:
                 try:
-                    arrays[name] = _upload(memory[begin:end], dtype, shape, device)
+                    arrays[name] = mapped.upload(begin, dtype, shape, device)
                 except (ValueError, OverflowError) as error:
                     raise ValueError(f"[load_file] {name!r} in {path!r}: {error}") from error
-            begin = end
+            begin += math.prod(shape) * dtype.itemsize
     missing = (names or set()) - set(arrays)
     if missing:
         raise ValueError(f"[load_file] expects {min(missing)!r} in {path!r}, as the index says")
     return arrays
-
-
-def _upload(
-    elements: memoryview, dtype: np.dtype[Any], shape: Shape, device: DeviceLike
-) -> ndarray:
-    values: Any = elements
-    if dtype.kind == "b":
-        values = np.frombuffer(elements, np.uint8) != 0  # whatever bytes there are
-        values = values.view(np.uint8)
-    return _core._upload(values, dtype.newbyteorder("="), shape, device)
 
 
 def _shards(path: str) -> dict[str, set[str]]:

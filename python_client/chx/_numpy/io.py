@@ -11,7 +11,7 @@ import numpy as np
 from chx import _core
 from chx._compat import TypeAlias
 from chx._core import ndarray
-from chx._numpy import creation, transfer
+from chx._numpy import creation, npz, transfer
 from chx._runtime import context
 from chx._types import DeviceLike, DtypeLike, NumpyArray, is_bfloat16
 
@@ -70,12 +70,20 @@ def loadtxt(
 
 
 def load(file: _File, device: DeviceLike = None) -> ndarray | dict[str, ndarray]:
-    """The array of a .npy file, or the dict of arrays of a .npz file. Nothing is unpickled."""
+    """The array of a .npy file, or the dict of arrays of a .npz file. Nothing is unpickled.
+
+    Arrays of a .npz file that are not compressed go from the mapped file to the daemon in one copy; the
+    file must not be cut while it is read.
+
+    Raises:
+      ValueError: the file is no such file, or is damaged; zipfile.BadZipFile where NumPy raises it.
+      DtypeError: chx has no such dtype.
+    """
     loaded = np.load(file, allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return creation.array(loaded, device=device)
     with loaded:
-        return {name: creation.array(loaded[name], device=device) for name in loaded.files}
+        return npz.load(loaded, device)
 
 
 def save(file: _File, arr: Any) -> None:
