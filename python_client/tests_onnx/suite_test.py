@@ -79,3 +79,5 @@ def test_the_documentation_has_the_counts():
     page = pathlib.Path(os.environ["ONNX_MD"]).read_text(encoding="utf-8")
     assert table() in page, f"docs/onnx.md expects\n{table()}"
     assert reasons() in page, f"docs/onnx.md expects\n{reasons()}"
+    page = pathlib.Path(os.environ["CONFORMANCE_MD"]).read_text(encoding="utf-8")
+    assert table() in page, f"tests/conformance/onnx_suites.md expects\n{table()}"

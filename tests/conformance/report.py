@@ -30,9 +30,11 @@ of every differentiable operator are checked. Rows of collectives are for groups
 * **native**: how many rows run on `native:0`.
 * **cuda**: *emulated* means that the same rows run on the kernels of the cuda backend, compiled for
   the CPU. Kernel bodies, index arithmetic and launch configurations are those of the GPU; memory,
-  streams and libraries are replaced. *shared* means that the operator has no kernel: it is stride
-  arithmetic, consists of other operators, or is a collective, on every device. The emulated rows run where nvcc is
-  installed.
+  streams and libraries are replaced. *shared* means that backends need no kernel: the operator is
+  stride arithmetic, a collective, or can be expanded into other operators, on every device. A backend
+  may have a kernel for it all the same, which runs where the parts need not be recorded: so `native`
+  has for `topk`, `rope` and `cross_entropy`, and both have for `layer_norm` and `max_pool`. The rows
+  run such kernels too. The emulated rows run where nvcc is installed.
 * **gradient**, **double gradient**: *checked*: its rows check it; *by others*: it is checked only
   as part of other operators; *not checked*: no row checks it; –: it has none.
 * **dtypes**: of the arrays in the rows; *no arrays*: the operator takes none and creates some.
@@ -153,6 +155,8 @@ def report(ops_path, names_path):
             f"- {what}: {missing(chx.ndarray if what == 'methods' else chx, text)}"
             for what, text in BEYOND.items()
         ),
+        "\n## ONNX\n",
+        (pathlib.Path(__file__).parent / "onnx_suites.md").read_text(encoding="utf-8").strip(),
         "\n## ChainerX's own test suite\n",
         (pathlib.Path(__file__).parent / "upstream_suite.md").read_text(encoding="utf-8").strip(),
         "\n## The array API standard's test suite\n",

@@ -35,6 +35,15 @@ def test_files_of_rows_are_named_as_groups_or_parts_of_them():
     assert stray == set()
 
 
+def test_converters_of_onnx_chainer_are_counted(text):
+    """That each has a case is tested in python_client/tests_chainer."""
+    import onnx_chainer  # which imports Chainer: not in the other tests
+
+    sets = f"{onnx_chainer.MINIMUM_OPSET_VERSION} to {onnx_chainer.MAXIMUM_OPSET_VERSION}"
+    assert f"each of its {len(onnx_chainer.mapping.converters)} converters" in text
+    assert f"operator sets {sets}" in text
+
+
 def test_dtypes_are_named_shortly():
     def named(*dtypes):
         return dtypes_of([Row("relu", None, None, [(1,)] * len(dtypes), dtypes)])
