@@ -1,11 +1,16 @@
 """chx.onnx.export against onnxruntime, and read again by chx.onnx.load."""
 
+import os
+import pathlib
+import re
+
 import chx
 import chx.onnx
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from chx import _core
 from chx.onnx._export._builder import CONVERTERS
 from export_cases import CASES
 
@@ -58,6 +63,16 @@ def test_a_function_is_onnxruntimes(case, rng):
 def test_there_is_a_case_for_every_converter():
     names = {case.split("/")[0] for case in CASES}
     assert set(CONVERTERS) - names == set()
+
+
+def test_the_documentation_lists_the_operators_without_a_converter():
+    page = pathlib.Path(os.environ["ONNX_MD"]).read_text(encoding="utf-8")
+    table = page.split("These operators are not exported:\n\n")[1].split("\n\n")[0]
+    listed = re.findall(r"`([\w.]+)`", table)
+    operators = set(_core._operators) | {
+        f"{module}.{name}" for module, names in _core._submodules.items() for name in names
+    }
+    assert sorted(listed) == sorted(operators - set(CONVERTERS))
 
 
 # Of what ONNX has an operator for: the case and that operator.

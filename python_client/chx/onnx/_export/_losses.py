@@ -40,6 +40,18 @@ def _sigmoid_cross_entropy(b: Builder, call: Call) -> Any:
     return b.op("Where", ignored, b.constant(0, dtype), loss)
 
 
+@converter("huber_loss")
+def _huber_loss(b: Builder, call: Call) -> Any:
+    dtype, delta = call.outputs[0].dtype, call.attrs["delta"]
+    x1, x2 = b.operands(call)
+    difference = b.op("Sub", x1, x2)
+    distance = b.op("Abs", difference)
+    near = b.op("Mul", b.op("Mul", difference, difference), b.constant(0.5, dtype))
+    far = b.op("Sub", distance, b.constant(0.5 * delta, dtype))
+    far = b.op("Mul", far, b.constant(delta, dtype))
+    return b.op("Where", b.op("Less", distance, b.constant(delta, dtype)), near, far)
+
+
 def _reduced(b: Builder, loss: str, reduction: str, count: str = "") -> Any:
     """Elements, their sum, or their sum divided by a count."""
     if reduction == "none":

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chx._types import is_float
 from chx.onnx._export._builder import Builder, axes_of, converter
 from chx.onnx._export._trace import Call
 
@@ -121,3 +122,15 @@ def _sort(b: Builder, call: Call) -> Any:
         n = a.shape[axis]
     values, places = b.op("TopK", name, b.ints([n]), outputs=2, axis=axis, largest=0)
     return values if call.op == "sort" else places
+
+
+@converter("topk")
+def _topk(b: Builder, call: Call) -> Any:
+    (a,) = call.inputs
+    # onnxruntime has it for these dtypes, to which the others are cast without a change of order.
+    have = ("float32", "float64", "int32", "int64")
+    dtype = a.dtype if a.dtype in have else np.dtype("float32" if is_float(a.dtype) else "int32")
+    axis, largest = call.attrs["axis"] % a.ndim, int(call.attrs["largest"])
+    name, k = b.operand(a, dtype), b.ints([call.attrs["k"]])
+    values, places = b.op("TopK", name, k, outputs=2, axis=axis, largest=largest)
+    return [b.cast(values, dtype, a.dtype), places]
