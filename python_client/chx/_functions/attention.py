@@ -19,9 +19,13 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> ndarray:
-    """softmax(query key^T * scale + attn_mask) value, in memory that grows with the lengths, not with
-    their product. With dropout, which takes the whole matrix, `dropout_p` of the weights are zero and
-    the others greater."""
+    """softmax(query key^T * scale + attn_mask) value.
+
+    On "native" and without dropout the memory for it grows with the lengths. On GPUs, which have no kernel
+    for it, with dropout, and in gradients that are differentiated again, the whole matrix of weights is
+    made, which grows with their product. With dropout `dropout_p` of the weights are zero and the others
+    greater.
+    """
     if dropout_p == 0:
         return _core.scaled_dot_product_attention(
             query, key, value, attn_mask, is_causal, scale, enable_gqa
