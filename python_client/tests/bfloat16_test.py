@@ -1,5 +1,7 @@
 """bfloat16: NumPy's through ml_dtypes, promotion as JAX has it, and what passes in and out."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -134,6 +136,41 @@ def test_random(name):
     assert set(dropped.tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.parametrize("low, high", [(0, 1), (-3, 0.25), (5, 6)])
+def test_uniform_numbers_of_its_own(low, high):
+    drawn = chx.random.uniform(low, high, size=100_000, dtype="bfloat16")
+    assert drawn.dtype == BFLOAT16
+    x = chx.to_numpy(drawn).astype("float64")
+    assert low <= x.min() and x.max() <= high
+    assert x.min() < low + (high - low) / 50 and x.max() > high - (high - low) / 50
+    # Six deviations of the mean, and the rounding of a number.
+    error = (high - low) * 6 / np.sqrt(12 * x.size) + 2**-9 * max(abs(low), abs(high))
+    assert abs(x.mean() - (low + high) / 2) < error
+
+
+ROUNDED = pytest.mark.xfail(
+    strict=True, reason="PhiloxUniform rounds what is just below `high` to it"
+)
+
+
+@pytest.mark.parametrize(
+    "low, high",
+    [pytest.param(0, 1, marks=ROUNDED), (-3, 0.25), pytest.param(5, 6, marks=ROUNDED)],
+)
+def test_uniform_numbers_are_below_the_end(low, high):
+    drawn = chx.random.uniform(low, high, size=1_000_000, dtype="bfloat16")
+    assert float(chx.max(drawn)) < high
+
+
+def test_normal_numbers_of_its_own():
+    drawn = chx.random.normal(2, 3, size=100_000, dtype="bfloat16")
+    assert drawn.dtype == BFLOAT16
+    x = (chx.to_numpy(drawn).astype("float64") - 2) / 3
+    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+    assert 3.5 < np.abs(x).max() < 7
+    assert abs(np.mean(np.abs(x) < 1) - 0.683) < 0.01
+
+
 def test_dlpack_of_pytorchs_kind(rng):
     a = chx.array(values(rng, 3, 4))
     memory = chx._core._dlpack_import(a.__dlpack__(max_version=(1, 0)))
@@ -169,6 +206,58 @@ def test_files(rng, tmp_path):
         with pytest.raises(chx.DtypeError, match="expects a dtype of NumPy, got bfloat16"):
             save(tmp_path / "a.npy", a)
     assert not (tmp_path / "a.npy").exists()
+
+
+def test_pickles_and_copies(rng):
+    x = values(rng, 3, 4)
+    a = chx.array(x)
+    for again in (pickle.loads(pickle.dumps(a)), copy.deepcopy(a), a.copy()):
+        assert again.dtype == BFLOAT16 and again.device is a.device
+        np.testing.assert_array_equal(chx.to_numpy(again), x)
+        again[0, 0] = 7
+    np.testing.assert_array_equal(chx.to_numpy(a), x)
+
+
+def gradients(function, arrays, gy, dtype):
+    leaves = [chx.array(a).astype(dtype).require_grad() for a in arrays]
+    gy = chx.array(gy).astype(dtype)
+    grads = chx.grad([function(*leaves)], leaves, grad_outputs=[gy])
+    assert [g.dtype for g in grads] == [dtype] * len(arrays)
+    return [chx.to_numpy(g).astype("float32") for g in grads]
+
+
+@pytest.mark.parametrize(
+    "heads, lengths, options",
+    [
+        ((2, 2), (64, 64), {"is_causal": True}),
+        ((4, 2), (70, 90), {"enable_gqa": True}),
+        ((1, 1), (3, 300), {"scale": 0.5}),
+    ],
+    ids=["causal", "grouped", "scaled"],
+)
+def test_gradients_of_attention_are_those_of_float32(rng, heads, lengths, options):
+    """By a few roundings of the greatest element: the result, of which they are made, is rounded too."""
+    shapes = [(2, heads[i > 0], lengths[i > 0], 16) for i in range(3)]
+    arrays = [values(rng, *shape).astype("float32") for shape in shapes]
+    gy = values(rng, *shapes[0]).astype("float32")
+
+    def attention(q, k, v):
+        return chx.scaled_dot_product_attention(q, k, v, **options)
+
+    found = gradients(attention, arrays, gy, "bfloat16")
+    for got, want in zip(found, gradients(attention, arrays, gy, "float32")):
+        assert np.abs(got - want).max() <= 8 * 2**-9 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_gradients_of_rope_are_those_of_float32(rng, interleaved):
+    x, gy = (values(rng, 2, 3, 50, 16).astype("float32") for _ in range(2))
+
+    def rope(x):
+        return chx.rope(x, interleaved=interleaved)
+
+    (got,), (want,) = (gradients(rope, [x], gy, dtype) for dtype in ("bfloat16", "float32"))
+    np.testing.assert_allclose(got, want, rtol=2**-8, atol=1e-6)
 
 
 def test_optimizers_keep_it(rng):

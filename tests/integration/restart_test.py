@@ -57,6 +57,22 @@ def test_a_connected_client_goes_on(keeper):
     assert wait_until(lambda: not keeper.files())
 
 
+def test_arrays_of_bfloat16_go_on(keeper):
+    """Their bits, in variables and under a name, and gradients."""
+    bits = np.random.default_rng().integers(0, 2**15, (5, 70)).astype("uint16")
+    bits[(bits & 0x7F80) == 0x7F80] = 0x3F80  # neither NaN nor infinity
+    x = bits.view("bfloat16")
+    with chx.connect(keeper.address) as session:
+        a = chx.array(x).require_grad()
+        (a * 2).sum().backward()
+        session.save("model", {"w": a})
+        keeper.restart()
+        again = session.load("model")["w"]
+        for found, want in ((a, x), (again, x), (again.grad, np.full_like(x, 2))):
+            assert found.dtype == "bfloat16"
+            np.testing.assert_array_equal(chx.to_numpy(found), want)
+
+
 def test_a_graph_goes_on_in_the_middle_of_a_step(keeper):
     """Half of a training step before, half after, many times: as without restarts."""
 
