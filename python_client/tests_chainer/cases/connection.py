@@ -20,9 +20,34 @@ case(
     [(2, 4, 6, 5), (6, 2, 3, 2), (6,)],
 )
 case(
+    "convolution_2d",
+    lambda x, w, b: F.convolution_2d(x, w, b, 2, 1, groups=3),
+    [(2, 6, 7, 5), (9, 2, 3, 3), (9,)],
+    single=True,
+)
+case(
+    "convolution_2d",
+    lambda x, w: F.convolution_2d(x, w, None, (2, 1), (1, 2), dilate=(1, 2), groups=4),
+    [(2, 4, 6, 7), (8, 1, 3, 2)],
+    single=True,
+)
+# cover_all with windows that it adds, and where it adds none.
+for _size in (6, 7):
+    case(
+        "convolution_2d",
+        lambda x, w, b: F.convolution_2d(x, w, b, 2, 0, True, dilate=2, groups=2),
+        [(2, 4, _size, _size), (4, 2, 2, 2), (4,)],
+    )
+case(
     "convolution_3d",
     lambda x, w: F.convolution_3d(x, w, None, 1, 1),
     [(1, 2, 4, 3, 4), (2, 2, 2, 2, 3)],
+)
+case(
+    "convolution_3d",
+    lambda x, w, b: F.convolution_3d(x, w, b, 1, (0, 1, 2), dilate=(1, 2, 1), groups=2),
+    [(1, 4, 3, 5, 4), (4, 2, 2, 2, 3), (4,)],
+    single=True,
 )
 case(
     "convolution_nd",

@@ -19,7 +19,7 @@ from chainer.utils import conv
 
 import chx
 from chx._compat import zip_strict
-from chx.chainer._routes._common import cast
+from chx.chainer._routes._common import cast, outsize
 from chx.chainer._routes._registry import route
 
 
@@ -65,17 +65,26 @@ def _grouped(call, groups, x, w, b):
 
 
 def _convolution(xs, stride, pad, cover_all, dilate, groups):
-    x, w = xs[:2]
-    b = xs[2] if len(xs) == 3 else None
     dtype = np.result_type(*[a.dtype for a in xs])
-    y = _grouped(
-        lambda x, w, b: chx.conv(x, w, b, stride, pad, cover_all),
-        groups,
-        cast(x, dtype),
-        _dilated(cast(w, dtype), dilate),
-        None if b is None else cast(b, dtype),
-    )
-    return cast(y, x.dtype)
+    x, w, b = [cast(a, dtype) for a in xs] + [None] * (3 - len(xs))
+    simple = groups == 1 and all(d == 1 for d in dilate)
+    if simple or (cover_all and _reaches_beyond(x, w, stride, pad, dilate)):
+        y = _grouped(
+            lambda x, w, b: chx.conv(x, w, b, stride, pad, cover_all),
+            groups,
+            x,
+            _dilated(w, dilate),
+            b,
+        )
+    else:
+        y = chx.grouped_conv(x, w, b, stride, pad, dilate, groups)
+    return cast(y, xs[0].dtype)
+
+
+def _reaches_beyond(x, w, stride, pad, dilate):
+    """Whether cover_all adds windows, which grouped_conv does not have."""
+    axes = zip_strict(x.shape[2:], w.shape[2:], stride, pad, dilate)
+    return any(outsize(*sizes, True, d) > outsize(*sizes, False, d) for *sizes, d in axes)
 
 
 @route(convolution_2d.Convolution2DFunction)
