@@ -73,6 +73,29 @@ case(
     (2, 3, 5, 6),
     single=True,
 )
+# NumPy's positions are rounded: some elements are read before the exact ones.
+case(
+    "resize_images",
+    lambda x: F.resize_images(x, (22, 66), mode="nearest"),
+    (1, 2, 30, 18),
+    single=True,
+)
+case(
+    "resize_images",
+    lambda x: F.resize_images(x, (10, 3), mode="nearest"),
+    (2, 3, 5, 6),
+    single=True,
+)
+# Arrays, of which no gradients are asked.
+for _corners in (True, False):
+    for _outs in ((7, 4), (1, 9), (5, 12), (10, 6)):
+        case(
+            "resize_images",
+            lambda x, o=_outs, c=_corners: F.resize_images(x.array, o, align_corners=c),
+            (2, 3, 5, 6),
+            single=True,
+            grads=False,
+        )
 case("rollaxis", lambda x: F.rollaxis(x, 2, 1), (2, 3, 4))
 case("scatter_add", lambda a, b: F.scatter_add(a, ([0, 2, 0],), b), [(3, 2), (3, 2)])
 case("scatter_add", lambda a, b: F.scatter_add(a, (slice(1, 3), 0), b), [(3, 2), (2,)])
