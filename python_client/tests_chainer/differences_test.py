@@ -70,3 +70,38 @@ def test_moving_variables_of_a_graph(device):
     assert isinstance(parameter.array, chx.ndarray)
     parameter.from_chx()
     assert isinstance(parameter.array, np.ndarray)
+
+
+def test_labels_that_no_path_gives(rng, device):
+    """Their loss is NumPy's; their gradient is zero, and not what rounding leaves."""
+    scores = rng.uniform(-1, 1, (4, 2, 3))
+    grads = {}
+    for place in (CPU, device):
+        x = chainer.Variable(place.send(scores))
+        t = place.send(np.array([[1, 1, 1], [1, 2, 1]], "i"))
+        with chainer.using_device(place):
+            F.connectionist_temporal_classification(F.separate(x, 0), t, 0).backward()
+        grads[place] = CPU.send(x.grad)
+    assert not grads[device][:, 0].any()
+    assert grads[CPU][:, 0].any()
+    np.testing.assert_allclose(grads[device][:, 1], grads[CPU][:, 1], 1e-10, 1e-12)
+
+
+def test_gradients_of_temporal_classification_have_gradients(rng, device):
+    t = device.send(np.array([[1, 2, 2], [3, 1, -1]], "i"))
+    lengths = [device.send(np.array(n, "i")) for n in ([6, 5], [3, 2])]
+    weights, direction = rng.uniform(-1, 1, (2, 6, 2, 4))
+
+    def weighted(scores):
+        """A sum of the gradients of the scores, and the scores."""
+        x = chainer.Variable(device.send(scores))
+        loss = F.connectionist_temporal_classification(F.separate(x, 0), t, 0, *lengths)
+        (gx,) = chainer.grad([loss], [x], enable_double_backprop=True)
+        return F.sum(gx * device.send(weights)), x
+
+    scores = rng.uniform(-1, 1, (6, 2, 4))
+    total, x = weighted(scores)
+    total.backward()
+    steps = [float(weighted(scores + s * direction)[0].array) for s in (1e-5, -1e-5)]
+    numerical = (steps[0] - steps[1]) / 2e-5
+    np.testing.assert_allclose((CPU.send(x.grad) * direction).sum(), numerical, 1e-5, 1e-8)

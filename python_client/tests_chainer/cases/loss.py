@@ -33,6 +33,45 @@ case(
     lambda r: [u(r, 7, 3, 4), ints(r, 2, 3, 2), np.array([5, 7, 6], "i"), np.array([2, 1, 2], "i")],
     double=False,
 )
+# Labels padded with -1; without lengths, -1 is the last class. Then the blank among the labels.
+case(
+    "connectionist_temporal_classification",
+    lambda x, t, n, m: F.connectionist_temporal_classification(F.separate(x, 0), t, 0, n, m),
+    lambda r: [
+        u(r, 8, 3, 5),
+        np.array([[1, 2, 2], [4, 1, -1], [-1, -1, -1]], "i"),
+        np.array([8, 4, 6], "i"),
+        np.array([3, 2, 0], "i"),
+    ],
+    double=False,
+)
+case(
+    "connectionist_temporal_classification",
+    lambda x, t: F.connectionist_temporal_classification(F.separate(x, 0), t, 0, reduce="no"),
+    lambda r: [u(r, 6, 2, 5), np.array([[1, -1, 2], [3, -1, -1]], "i")],
+    double=False,
+)
+case(
+    "connectionist_temporal_classification",
+    lambda x, t: F.connectionist_temporal_classification(F.separate(x, 0), t, 1, reduce="no"),
+    lambda r: [u(r, 6, 3, 4), np.array([[1, 0, 2], [1, 1, 3], [2, 1, 1]], "i")],
+    double=False,
+)
+# Labels that no path gives. differences_test.py has the gradients.
+for _reduce in ("mean", "no"):
+    case(
+        "connectionist_temporal_classification",
+        lambda x, t, n, r=_reduce: F.connectionist_temporal_classification(
+            F.separate(x, 0), t, 0, n, reduce=r
+        ),
+        lambda r: [
+            u(r, 4, 3, 3),
+            np.array([[1, 1, 1], [1, 2, 1], [2, 1, 2]], "i"),
+            np.array([4, 3, 2], "i"),
+        ],
+        double=False,
+        grads=False,
+    )
 case("contrastive", F.contrastive, lambda r: [u(r, 12, 3), u(r, 12, 3), ints(r, 2, 12)])
 case(
     "contrastive",
