@@ -11,8 +11,8 @@ from chx.chainer._routes._registry import route
 def _dropout(f, xs):
     (x,) = xs
     if f.mask is None:
-        mask = kept(x.shape, x, f.dropout_ratio).astype(x.dtype)
-        f.mask = mask * (1.0 / (1 - f.dropout_ratio))
+        scale = chx.full((), 1.0 / (1 - f.dropout_ratio), x.dtype, device=x.device)
+        f.mask = chx.where(kept(x.shape, x, f.dropout_ratio), scale, 0)
     return (x * sent(f.mask, x),)
 
 
