@@ -105,3 +105,14 @@ def test_gradients_of_temporal_classification_have_gradients(rng, device):
     steps = [float(weighted(scores + s * direction)[0].array) for s in (1e-5, -1e-5)]
     numerical = (steps[0] - steps[1]) / 2e-5
     np.testing.assert_allclose((CPU.send(x.grad) * direction).sum(), numerical, 1e-5, 1e-8)
+
+
+@pytest.mark.parametrize(
+    "what, t, n, m",
+    [("labels", 4, 5, 2), ("input_lengths", 3, 6, 2), ("target_lengths", 3, 5, 3)],
+)
+def test_temporal_classification_checks_its_numbers(device, what, t, n, m):
+    x = [chainer.Variable(device.send(np.ones((1, 4), "f"))) for _ in range(5)]
+    t, n, m = (device.send(np.array(v, "i")) for v in ([[1, t]], [n], [m]))
+    with pytest.raises(IndexError, match=f"expects {what} from 0 to"):
+        float(F.connectionist_temporal_classification(x, t, 0, n, m).array)
