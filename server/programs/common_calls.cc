@@ -24,7 +24,8 @@ bool IsWhole(const TraceTensor& traced, const KernelTensor& tensor) {
 }
 
 // Whether the call's output is its first input, element by element and bit by bit: x / 1, or the
-// sum of one element, as it comes from a mean and from gradients for one sample.
+// sum (or product, or extremum) of one element, as it comes from a mean and from gradients for one
+// sample.
 bool GivesInput(const TraceCall& call) {
   const PreparedKernel& kernel = call.kernel;
   if (kernel.inputs.empty() || kernel.outputs.size() != 1) return false;
@@ -239,7 +240,6 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
     }
     call.ForEachWritten(
         [&](const TraceTensor& tensor) { ++versions[static_cast<size_t>(tensor.object)]; });
-    const auto same = shares ? known.find(key.text()) : known.end();
     if (shares && temporary && GivesInput(call)) {
       const auto input = static_cast<size_t>(call.inputs[0].object);
       if (versions[input] == writes[input]) {  // it stays as it is
@@ -248,6 +248,7 @@ std::vector<const OpDef*> ShareCommonCalls(Trace* trace) {
         continue;
       }
     }
+    const auto same = shares ? known.find(key.text()) : known.end();
     if (same != known.end() && temporary) {
       const TraceCall& earlier = calls[same->second];
       for (size_t j = 0; j < call.outputs.size(); ++j) {

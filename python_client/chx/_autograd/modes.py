@@ -145,3 +145,8 @@ def as_grad_stopped(
         return array.copy() if copy else array.view()
     finally:
         _core._pop_mode()
+
+
+def outside_graphs(array: ndarray) -> ndarray:
+    """The array, or a view of it if it is in a graph."""
+    return array.as_grad_stopped() if array.is_backprop_required(anygraph) else array

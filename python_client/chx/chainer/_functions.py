@@ -82,12 +82,14 @@ def _forward(self, arrays):
     if results is chainer.Fallback:
         return _fall_back(self, arrays)
     # A variable of its own, with a gradient of its own, has an array of its own.
-    for y in results:
-        for x in arrays:
-            if y is x and y is not None:
-                given = {id(x) for x in arrays}
-                return tuple([y.view() if id(y) in given and y is not None else y for y in results])
-    return results
+    return tuple([_apart_from(arrays, y) for y in results])
+
+
+def _apart_from(arrays, y):
+    for x in arrays:
+        if y is x and y is not None:
+            return y.view()
+    return y
 
 
 def _fall_back(self, arrays):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chx._autograd.modes import anygraph
+from chx._autograd.modes import outside_graphs
 from chx._core import ndarray
 from chx.optimizers._devices import by_device
 from chx.optimizers._rules import operators
@@ -14,11 +14,7 @@ def gradients(params: ndarray | Iterable[ndarray]) -> list[ndarray]:
     """Those that there are, to be written in place."""
     params = [params] if isinstance(params, ndarray) else params
     grads = [p.grad for p in params]
-    return [
-        g.as_grad_stopped() if g.is_backprop_required(anygraph) else g
-        for g in grads
-        if g is not None
-    ]
+    return [outside_graphs(g) for g in grads if g is not None]
 
 
 def clip_grad_norm(params: ndarray | Iterable[ndarray], max_norm: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from chx import _core
-from chx._autograd.modes import anygraph
+from chx._autograd.modes import outside_graphs
 from chx._compat import Self, TypeAlias
 from chx._core import ndarray
 from chx._numpy import creation
@@ -172,8 +172,7 @@ class Optimizer:
         for name in names:
             grad = params[name].grad
             if grad is not None:
-                inside = grad.is_backprop_required(anygraph)
-                gradients[name] = grad.as_grad_stopped() if inside else grad
+                gradients[name] = outside_graphs(grad)
         return gradients
 
     def _take_numbers(self, recorded: recording.Recording | None) -> dict[str, int]:

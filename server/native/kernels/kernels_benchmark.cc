@@ -20,15 +20,20 @@ TestArray Filled(Dtype dtype, const Shape& shape) {
   return array;
 }
 
-// One call of a kernel again and again; `out` is written.
+TestArray Like(const TestArray& array) { return TestArray(array.dtype(), array.shape()); }
+
+// One call of a kernel again and again; `outputs` are written.
 void Bench(benchmark::State& state, const char* name, const std::vector<TestArray>& inputs,
-           TestArray out, const Attrs& attrs, double bytes, double flops, int threads) {
+           const std::vector<TestArray>& outputs, const Attrs& attrs, double bytes, double flops,
+           int threads) {
   KernelRunner runner(threads);
   const OpDef& op = *OpRegistry::Global().Find(name);
   std::vector<KernelTensor> tensors;
   for (const TestArray& input : inputs) tensors.push_back(input.tensor());
+  std::vector<KernelTensor> written;
+  for (const TestArray& output : outputs) written.push_back(output.tensor());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(runner.Call(op, tensors, {&out.tensor(), 1}, attrs));
+    benchmark::DoNotOptimize(runner.Call(op, tensors, written, attrs));
   }
   const double calls = static_cast<double>(state.iterations());
   if (bytes > 0) state.counters["B/s"] = {bytes * calls, benchmark::Counter::kIsRate};
@@ -37,26 +42,26 @@ void Bench(benchmark::State& state, const char* name, const std::vector<TestArra
 
 void Unary(benchmark::State& state, const char* op, Dtype dtype, const Shape& shape) {
   const double bytes = 2.0 * NumElements(shape) * ItemSize(dtype);
-  Bench(state, op, {Filled(dtype, shape)}, TestArray(dtype, shape), {}, bytes, 0,
+  Bench(state, op, {Filled(dtype, shape)}, {TestArray(dtype, shape)}, {}, bytes, 0,
         static_cast<int>(state.range(0)));
 }
 
 void Binary(benchmark::State& state, const char* op, Dtype dtype, const Shape& a, const Shape& b) {
   const TestArray y = Filled(dtype, b).BroadcastTo(a);
   const double bytes = (2.0 * NumElements(a) + NumElements(b)) * ItemSize(dtype);
-  Bench(state, op, {Filled(dtype, a), y}, TestArray(dtype, a), {}, bytes, 0,
+  Bench(state, op, {Filled(dtype, a), y}, {TestArray(dtype, a)}, {}, bytes, 0,
         static_cast<int>(state.range(0)));
 }
 
 void Sum(benchmark::State& state, const Shape& shape, const AttrValue& axis, const Shape& out) {
-  Bench(state, "sum", {Filled(Dtype::kFloat32, shape)}, TestArray(Dtype::kFloat32, out),
+  Bench(state, "sum", {Filled(Dtype::kFloat32, shape)}, {TestArray(Dtype::kFloat32, out)},
         {axis, AttrValue(false)}, 4.0 * NumElements(shape), 0, static_cast<int>(state.range(0)));
 }
 
 // x (m, k), w (n, k).
 void Linear(benchmark::State& state, Dtype dtype, int64_t m, int64_t k, int64_t n) {
   Bench(state, "linear", {Filled(dtype, {m, k}), Filled(dtype, {n, k}), Filled(dtype, {n})},
-        TestArray(dtype, {m, n}), {AttrValue(1)}, 0, 2.0 * m * n * k,
+        {TestArray(dtype, {m, n})}, {AttrValue(1)}, 0, 2.0 * m * n * k,
         static_cast<int>(state.range(0)));
 }
 
@@ -64,45 +69,23 @@ void CrossEntropy(benchmark::State& state, int64_t rows, int64_t classes) {
   TestArray labels(Dtype::kInt64, {rows});
   for (int64_t i = 0; i < rows; ++i) labels.Set(i, i % classes);
   Bench(state, "softmax_cross_entropy", {Filled(Dtype::kFloat32, {rows, classes}), labels},
-        TestArray(Dtype::kFloat32, {rows}), {}, 4.0 * rows * classes, 0,
+        {TestArray(Dtype::kFloat32, {rows})}, {}, 4.0 * rows * classes, 0,
         static_cast<int>(state.range(0)));
 }
 
 // x (n, channels, 7, 7).
 void BatchNormGrad(benchmark::State& state, int64_t n, int64_t channels) {
-  const Shape shape = {n, channels, 7, 7};
-  KernelRunner runner(static_cast<int>(state.range(0)));
-  const OpDef& op = *OpRegistry::Global().Find("batch_norm_grad");
-  const TestArray x = Filled(Dtype::kFloat32, shape);
+  const TestArray x = Filled(Dtype::kFloat32, {n, channels, 7, 7});
   const TestArray gamma = Filled(Dtype::kFloat32, {channels});
-  const TestArray gy = Filled(Dtype::kFloat32, shape);
-  TestArray gx(Dtype::kFloat32, shape);
-  TestArray ggamma(Dtype::kFloat32, {channels});
-  TestArray gbeta(Dtype::kFloat32, {channels});
-  std::vector<KernelTensor> out = {gx.tensor(), ggamma.tensor(), gbeta.tensor()};
-  const std::vector<KernelTensor> in = {x.tensor(), gamma.tensor(), gy.tensor()};
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        runner.Call(op, in, absl::MakeSpan(out), {AttrValue(1e-5), AttrValue(Ints{0, 2, 3})}));
-  }
+  Bench(state, "batch_norm_grad", {x, gamma, x}, {Like(x), Like(gamma), Like(gamma)},
+        {1e-5, Ints{0, 2, 3}}, 0, 0, static_cast<int>(state.range(0)));
 }
 
 void GroupNormGrad(benchmark::State& state, int64_t n, int64_t channels) {
-  const Shape shape = {n, channels, 7, 7};
-  KernelRunner runner(static_cast<int>(state.range(0)));
-  const OpDef& op = *OpRegistry::Global().Find("group_norm_grad");
-  const TestArray x = Filled(Dtype::kFloat32, shape);
-  const TestArray gy = Filled(Dtype::kFloat32, shape);
+  const TestArray x = Filled(Dtype::kFloat32, {n, channels, 7, 7});
   const TestArray weight = Filled(Dtype::kFloat32, {channels});
-  TestArray gx(Dtype::kFloat32, shape);
-  TestArray gweight(Dtype::kFloat32, {channels});
-  TestArray gbias(Dtype::kFloat32, {channels});
-  std::vector<KernelTensor> out = {gx.tensor(), gweight.tensor(), gbias.tensor()};
-  const std::vector<KernelTensor> in = {x.tensor(), gy.tensor(), weight.tensor()};
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(runner.Call(op, in, absl::MakeSpan(out),
-                                         {AttrValue(32), AttrValue(1e-5), AttrValue(true)}));
-  }
+  Bench(state, "group_norm_grad", {x, x, weight}, {Like(x), Like(weight), Like(weight)},
+        {AttrValue(32), 1e-5, true}, 0, 0, static_cast<int>(state.range(0)));
 }
 
 constexpr Dtype kF16 = Dtype::kFloat16;
