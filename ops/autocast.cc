@@ -8,7 +8,8 @@ namespace chx {
 namespace {
 
 // Their time is that of products, which processors and GPUs have units for.
-constexpr absl::string_view kNarrowOps[] = {"conv",
+constexpr absl::string_view kNarrowOps[] = {"attention_with_dropout",
+                                            "conv",
                                             "conv_transpose",
                                             "dot",
                                             "grouped_conv",

@@ -19,9 +19,10 @@ struct Options {
   bool causal;
   AttrValue scale;
   bool grouped;
+  double dropout;
 };
 Options OptionsOf(absl::Span<const AttrValue> attrs) {
-  return {attrs[0].AsBool(), attrs[1], attrs[2].AsBool()};
+  return {attrs[0].AsBool(), attrs[1], attrs[2].AsBool(), attrs[3].AsFloat()};
 }
 
 absl::Status CheckOperand(const InferContext& c, int i) {
@@ -89,6 +90,19 @@ absl::Status CheckMask(const InferContext& c, int i) {
                         scores.ToString(), ", got ", mask.shape.ToString());
 }
 
+// Of dropout: input i, if the probability is not 0.
+absl::Status CheckKey(const InferContext& c, int i) {
+  const double p = c.attr(3).AsFloat();
+  if (!(p >= 0 && p < 1)) {
+    return ValueError("[", c.name(), "] expects dropout_p in [0, 1), got ", p);
+  }
+  if (p == 0) return absl::OkStatus();
+  const bool fits =
+      c.has_array(i) && c.input(i).dtype == Dtype::kFloat64 && NumElements(c.input(i).shape) == 1;
+  if (fits) return absl::OkStatus();
+  return DtypeError("[", c.name(), "] expects a key of one float64 for its dropout");
+}
+
 Shape ResultShape(const Shape& q, const Shape& v) { return WithLast(q, v.back()); }
 
 // query, key, value, attn_mask?; is_causal, scale, enable_gqa.
@@ -97,15 +111,22 @@ absl::Status AttentionRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckMask(c, 3));
   return c.AddOutput(c.input(0).dtype, ResultShape(c.input(0).shape, c.input(2).shape));
 }
+// query, key, value, attn_mask?, dropout_key?; is_causal, scale, enable_gqa, dropout_p.
+absl::Status DropoutRule(InferContext& c) {
+  CHX_RETURN_IF_ERROR(CheckKey(c, 4));
+  return AttentionRule(c);
+}
 absl::Status ForwardRule(InferContext& c) {
-  CHX_RETURN_IF_ERROR(AttentionRule(c));
+  CHX_RETURN_IF_ERROR(DropoutRule(c));
   return c.AddOutput(WideDtype(c.input(0).dtype), RowsShape(c.input(0).shape));
 }
 
-// query, key, value, y, lse, gy, attn_mask?; is_causal, scale, enable_gqa, mask_grad.
+// query, key, value, y, lse, gy, attn_mask?, dropout_key?; is_causal, scale, enable_gqa, dropout_p,
+// mask_grad.
 absl::Status GradRule(InferContext& c) {
   CHX_RETURN_IF_ERROR(CheckShapes(c, c.attr(2).AsBool()));
   CHX_RETURN_IF_ERROR(CheckMask(c, 6));
+  CHX_RETURN_IF_ERROR(CheckKey(c, 7));
   const Shape result = ResultShape(c.input(0).shape, c.input(2).shape);
   const Shape rows = RowsShape(c.input(0).shape);
   for (int i = 3; i < 6; ++i) {
@@ -117,7 +138,7 @@ absl::Status GradRule(InferContext& c) {
   for (int i = 0; i < 3; ++i) {
     CHX_RETURN_IF_ERROR(c.AddOutput(c.input(i).dtype, c.input(i).shape));
   }
-  if (!c.attr(3).AsBool()) return absl::OkStatus();
+  if (!c.attr(4).AsBool()) return absl::OkStatus();
   if (!c.has_array(6) || !IsFloat(c.input(6).dtype)) {
     return DtypeError("[", c.name(), "] expects a mask of floats for its gradient");
   }
@@ -127,7 +148,8 @@ absl::Status GradRule(InferContext& c) {
 // What the composition and the gradient share, in a float of 32 bits or more.
 class Attention {
  public:
-  Attention(OpContext& c, const Options& options, Value q, Value k, Value v, Value mask)
+  Attention(OpContext& c, const Options& options, Value q, Value k, Value v, Value mask,
+            Value dropout_key)
       : c_(c),
         options_(options),
         dtype_(WideDtype(q.dtype())),
@@ -148,7 +170,7 @@ class Attention {
     }
     if (options.causal) scores = Where(Causal(q.shape(), k.shape()), scores, -kInf);
     if (scores.shape().back() == 0) {
-      weights_ = scores;
+      weights_ = kept_ = scores;
       return;
     }
     // A row without any score that counts has weights of zero.
@@ -156,9 +178,16 @@ class Attention {
                     {c.Apply("amax", {scores}, {{"axis", Last()}, {"keepdims", true}}), -kInf});
     scores_ = Where(dead_, 0.0, scores);
     weights_ = Where(dead_, 0.0, c.Apply("softmax", {scores_}, {{"axis", Last()}}));
+    kept_ = weights_;
+    if (options.dropout == 0) return;
+    const Value drawn =
+        c.Apply("uniform_by_key", {dropout_key}, {{"shape", ShapeAttr(scores.shape())}});
+    factors_ = Cast(c.Apply("greater_equal", {drawn, options.dropout}), dtype_) *
+               (1 / (1 - options.dropout));
+    kept_ = weights_ * factors_;
   }
 
-  Value Result() const { return matrices::MatMul(weights_, v_); }
+  Value Result() const { return matrices::MatMul(kept_, v_); }
 
   // Of each row: the logarithm of its sum of exponentials, infinite if that is zero.
   Value LogSumExp(const Shape& rows) const {
@@ -174,14 +203,15 @@ class Attention {
   // Of query, key and value, and of what is added to the scores, from that of the result.
   void Gradients(Value gy, Value* gq, Value* gk, Value* gv, Value* gscores) const {
     gy = Cast(gy, dtype_);
-    const Value gweights = matrices::MatMul(gy, matrices::T(v_));
+    Value gweights = matrices::MatMul(gy, matrices::T(v_));
+    if (options_.dropout != 0) gweights = gweights * factors_;
     const Value products = weights_ * gweights;
     const Value sums = c_.Apply("sum", {products}, {{"axis", Last()}, {"keepdims", true}});
     *gscores = products - weights_ * sums;
     const Value scaled = *gscores * scale_;
     *gq = matrices::MatMul(scaled, k_);
     *gk = Gather(matrices::MatMul(matrices::T(scaled), q_), key_shape_);
-    *gv = Gather(matrices::MatMul(matrices::T(weights_), gy), value_shape_);
+    *gv = Gather(matrices::MatMul(matrices::T(kept_), gy), value_shape_);
   }
 
  private:
@@ -237,11 +267,13 @@ class Attention {
   Value dead_;
   Value scores_;
   Value weights_;
+  Value factors_;  // of weights, by dropout
+  Value kept_;     // weights times these
 };
 
 void ForwardCompose(ComposeContext& c) {
   const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
-                            OptionalInput(c, 3));
+                            OptionalInput(c, 3), OptionalInput(c, 4));
   c.SetOutput(0, Cast(attention.Result(), c.input(0).dtype()));
   c.SetOutput(1, attention.LogSumExp(RowsShape(c.input(0).shape())));
 }
@@ -250,11 +282,11 @@ void ForwardCompose(ComposeContext& c) {
 // too: they do not use y and lse.
 void GradCompose(ComposeContext& c) {
   const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
-                            OptionalInput(c, 6));
+                            OptionalInput(c, 6), OptionalInput(c, 7));
   Value grads[4];
   attention.Gradients(c.input(5), &grads[0], &grads[1], &grads[2], &grads[3]);
   for (int i = 0; i < 3; ++i) c.SetOutput(i, Cast(grads[i], c.input(i).dtype()));
-  if (c.attr(3).AsBool()) c.SetOutput(3, grads[3]);
+  if (c.attr(4).AsBool()) c.SetOutput(3, grads[3]);
 }
 
 // lse, which is there for the gradient, counts as constant.
@@ -266,12 +298,14 @@ void ForwardGradient(GradContext& g) {
   }
   const bool masked = g.num_inputs() > 3 && g.input_is_array(3);
   const bool mask_grad = masked && g.needs_grad(3);
+  const bool drops = g.num_inputs() > 4 && g.input_is_array(4);
   const Value gq = g.Apply("attention_grad",
                            {g.input(0), g.input(1), g.input(2), g.output(0), g.output(1), gy,
-                            masked ? g.input(3) : Value()},
+                            masked ? g.input(3) : Value(), drops ? g.input(4) : Value()},
                            {{"is_causal", g.attr(0)},
                             {"scale", g.attr(1)},
                             {"enable_gqa", g.attr(2)},
+                            {"dropout_p", g.attr(3)},
                             {"mask_grad", mask_grad}});
   for (int i = 0; i < (mask_grad ? 4 : 3); ++i) {
     if (g.needs_grad(i)) g.SetInputGrad(i, Value(&g, gq.id() + i));
@@ -283,6 +317,7 @@ OpDef& WithOptions(OpDef& op) {
       .Attr("scale", AttrType::kFloat, AttrValue())
       .Attr("enable_gqa", AttrType::kBool, false);
 }
+OpDef& WithDropout(OpDef& op) { return WithOptions(op).Attr("dropout_p", AttrType::kFloat, 0.0); }
 
 }  // namespace
 
@@ -299,27 +334,45 @@ void RegisterAttention(OpRegistry& r) {
       .Compose(AttentionRule, [](ComposeContext& c) {
         c.SetOutput(
             0,
-            c.Apply("attention_forward", {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3)},
+            c.Apply("attention_forward",
+                    {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3), Value()},
                     {{"is_causal", c.attr(0)}, {"scale", c.attr(1)}, {"enable_gqa", c.attr(2)}}));
       });
-  WithOptions(
-      r.Add("attention_forward")
-          .Doc("scaled_dot_product_attention's y, and for each row the logarithm of its sum "
-               "of exponentials.")
-          .Inputs({"query", "key", "value", "attn_mask?"})
-          .Outputs({"y", "lse"}))
+  WithDropout(r.Add("attention_with_dropout")
+                  .Doc("scaled_dot_product_attention of which each weight is zero with probability "
+                       "dropout_p, and 1 / (1 - dropout_p) times as large else: as uniform_by_key "
+                       "draws for the scores' shape (..., L, S) from dropout_key, one float64.")
+                  .Inputs({"query", "key", "value", "attn_mask?", "dropout_key?"})
+                  .Outputs({"y"}))
+      .ConstantInputs({"dropout_key"})
+      .Module("random")
+      .Compose(DropoutRule, [](ComposeContext& c) {
+        c.SetOutput(0, c.Apply("attention_forward",
+                               {c.input(0), c.input(1), c.input(2), OptionalInput(c, 3),
+                                OptionalInput(c, 4)},
+                               {{"is_causal", c.attr(0)},
+                                {"scale", c.attr(1)},
+                                {"enable_gqa", c.attr(2)},
+                                {"dropout_p", c.attr(3)}}));
+      });
+  WithDropout(r.Add("attention_forward")
+                  .Doc("attention_with_dropout's y, and for each row the logarithm of its sum of "
+                       "exponentials.")
+                  .Inputs({"query", "key", "value", "attn_mask?", "dropout_key?"})
+                  .Outputs({"y", "lse"}))
+      .ConstantInputs({"dropout_key"})
       .Compose(ForwardRule, ForwardCompose)
       .Internal()
-      .Saves({"query", "key", "value", "attn_mask", "y", "lse"})
+      .Saves({"query", "key", "value", "attn_mask", "dropout_key", "y", "lse"})
       .Gradient(ForwardGradient);
-  WithOptions(
+  WithDropout(
       r.Add("attention_grad")
           .Doc("Gradients of attention_forward's query, key and value and, if mask_grad, of "
                "the scores, from that of y.")
-          .Inputs({"query", "key", "value", "y", "lse", "gy", "attn_mask?"})
+          .Inputs({"query", "key", "value", "y", "lse", "gy", "attn_mask?", "dropout_key?"})
           .Outputs({"grads..."}))
       .Attr("mask_grad", AttrType::kBool, false)
-      .ConstantInputs({"y", "lse"})
+      .ConstantInputs({"y", "lse", "dropout_key"})
       .Compose(GradRule, GradCompose)
       .Internal();
 }

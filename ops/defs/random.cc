@@ -20,6 +20,16 @@ absl::Status RandomRule(InferContext& c) {
   return c.AddOutput(dtype, Shape(c.attr(0).ints()));
 }
 
+// key; shape.
+absl::Status KeyRule(InferContext& c) {
+  const ArraySpec& key = c.input(0);
+  if (!c.has_array(0) || key.dtype != Dtype::kFloat64 || NumElements(key.shape) != 1) {
+    return DtypeError("[", c.name(), "] expects a key of one float64, got ", key.ToString());
+  }
+  CHX_RETURN_IF_ERROR(CheckShape(c.name(), c.attr(0).ints(), Dtype::kFloat32));
+  return c.AddOutput(Dtype::kFloat32, Shape(c.attr(0).ints()));
+}
+
 // Parameters of one shape: `dtypes` are what they are cast to.
 absl::Status DrawRule(InferContext& c, std::initializer_list<Dtype> dtypes, Dtype result) {
   int i = 0;
@@ -90,6 +100,14 @@ void RegisterRandom(OpRegistry& r) {
          "Normal with mean loc and deviation scale, by Philox4x32-10 and Box-Muller.", "loc", 0.0,
          "scale", 1.0);
   RegisterDraws(r);
+  r.Add("uniform_by_key")
+      .Doc("Uniform in [0, 1) as float32, by Philox4x32-10 with the bits of one float64 as key.")
+      .Inputs({"key"})
+      .Outputs({"y"})
+      .Attr("shape", AttrType::kInts)
+      .ConstantInputs({"key"})
+      .Infer(KeyRule)
+      .Internal();
 }
 
 }  // namespace chx

@@ -158,6 +158,12 @@ std::vector<Sample> RowsAndAttention() {
         {op, {q, F({2, 2, 6, 3}), F({2, 2, 6, 7})}, {{"is_causal", true}, {"enable_gqa", true}}});
     samples.push_back({op, {F({5, 3}), F({0, 3}), F({0, 7})}, {}});
   }
+  const ArraySpec key = F({1}, Dtype::kFloat64);
+  const Argument none;
+  for (const char* op : {"attention_with_dropout", "attention_forward"}) {
+    samples.push_back({op, {q, F({2, 4, 6, 3}), v, none, key}, {{"dropout_p", 0.25}}});
+    samples.push_back({op, {q, F({2, 4, 6, 3}), v, F({4, 1, 6}), key}, {{"dropout_p", 0.25}}});
+  }
   for (const char* op : {"rope", "rope_grad"}) {
     samples.push_back({op, {F({2, 5, 6})}, {}});
     samples.push_back({op, {F({2, 5, 6}, Dtype::kFloat16), I({5}), F({3})}, {}});
@@ -167,6 +173,11 @@ std::vector<Sample> RowsAndAttention() {
   samples.push_back({"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y}, {{"is_causal", true}}});
   samples.push_back(
       {"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y, F({5, 6})}, {{"mask_grad", true}}});
+  for (const Argument& mask : {none, Argument(F({5, 6}))}) {
+    samples.push_back(
+        {"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y, mask, key}, {{"dropout_p", 0.25}}});
+  }
+  samples.push_back({"uniform_by_key", {key}, {{"shape", Dims({2, 3})}}});
   samples.push_back(
       {"attention_grad", {q, F({2, 2, 6, 3}), F({2, 2, 6, 7}), y, lse, y}, {{"enable_gqa", true}}});
   return samples;

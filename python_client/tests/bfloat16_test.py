@@ -141,25 +141,27 @@ def test_uniform_numbers_of_its_own(low, high):
     drawn = chx.random.uniform(low, high, size=100_000, dtype="bfloat16")
     assert drawn.dtype == BFLOAT16
     x = chx.to_numpy(drawn).astype("float64")
-    assert low <= x.min() and x.max() <= high
-    assert x.min() < low + (high - low) / 50 and x.max() > high - (high - low) / 50
+    assert low <= x.min() and x.max() < high
+    last = high - 2**-7 * max(abs(low), abs(high))
+    assert x.min() < low + (high - low) / 50 and x.max() > last - (high - low) / 50
     # Six deviations of the mean, and the rounding of a number.
     error = (high - low) * 6 / np.sqrt(12 * x.size) + 2**-9 * max(abs(low), abs(high))
     assert abs(x.mean() - (low + high) / 2) < error
 
 
-ROUNDED = pytest.mark.xfail(
-    strict=True, reason="PhiloxUniform rounds what is just below `high` to it"
-)
+@pytest.mark.parametrize("low, high", [(0, 1), (-3, 0.25), (5, 6), (-2, -1), (-1, 0)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_uniform_numbers_are_below_the_end(low, high, dtype):
+    drawn = chx.random.uniform(low, high, size=1_000_000, dtype=dtype)
+    assert low <= float(chx.min(drawn)) and float(chx.max(drawn)) < high
 
 
-@pytest.mark.parametrize(
-    "low, high",
-    [pytest.param(0, 1, marks=ROUNDED), (-3, 0.25), pytest.param(5, 6, marks=ROUNDED)],
-)
-def test_uniform_numbers_are_below_the_end(low, high):
-    drawn = chx.random.uniform(low, high, size=1_000_000, dtype="bfloat16")
-    assert float(chx.max(drawn)) < high
+def test_uniform_numbers_near_the_end_are_the_last_below_it():
+    """Half of those in float32 between 2^24 and 2^24 + 2 are nearer to the end."""
+    drawn = chx.random.uniform(2**24, 2**24 + 2, size=1000, dtype="float32")
+    assert set(chx.to_numpy(drawn).tolist()) == {2.0**24}
+    drawn = chx.random.uniform(-(2**24), -(2**24) + 1, size=1000, dtype="float32")
+    assert set(chx.to_numpy(drawn).tolist()) == {-(2.0**24)}
 
 
 def test_normal_numbers_of_its_own():

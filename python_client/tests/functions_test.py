@@ -93,7 +93,7 @@ def test_dropout(rng, grouped):
     # A weight's deviation is half of it: a mean of 600 is within 5 of its own deviations.
     np.testing.assert_allclose(np.mean(draws, 0), want, atol=0.2)
     # Ones as values give the sum of the weights that are left.
-    ones = chx.ones((1, 2, 5000, 2))
+    ones = chx.ones((1, 2, 5000, 2), "float64")
     q, k = (chx.array(rng.standard_normal((1, 2, n, 4)) * 1e-3) for n in (3, 5000))
     kept = chx.to_numpy(chx.scaled_dot_product_attention(q, k, ones, dropout_p=0.2))
     np.testing.assert_allclose(kept, 1, atol=0.05)
@@ -147,3 +147,15 @@ def test_attention_does_not_have_the_scores_in_memory(rng):
     np.testing.assert_allclose(grads[2].sum(2), LENGTH, rtol=1e-4)
     assert (np.abs(grads[1].sum(2)) < 1e-4 * np.abs(grads[1]).sum(2)).all()
     assert (np.abs(grads[0]).sum(3)[:, :, 1:] > 0).all()
+
+
+def test_dropout_does_not_have_the_scores_in_memory(rng):
+    shape = (1, 8, LENGTH, 32)
+    values = [rng.standard_normal(shape, dtype=np.float32) for _ in range(3)]
+    with chx.connect(memory="64MiB") as session, chx.using_device(session.devices[0]):
+        leaves = [chx.array(a).require_grad() for a in values]
+        y = chx.scaled_dot_product_attention(*leaves, dropout_p=0.2)
+        grads = [chx.to_numpy(g) for g in chx.grad([chx.sum(y)], leaves)]
+    # The sums are of the weights that are left, which have a mean of 1 in each row.
+    np.testing.assert_allclose(grads[2].sum(2), LENGTH, rtol=0.01)
+    assert (np.abs(grads[1].sum(2)) < 1e-4 * np.abs(grads[1]).sum(2)).all()

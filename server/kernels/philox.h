@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "server/kernels/host_device.h"
 #include "server/kernels/types.h"
@@ -37,12 +39,20 @@ CHX_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter, uint32_t stream = 0) 
   return {{c0, c1, c2, c3}};
 }
 
+// The seed that an array has as a key.
+CHX_HD uint64_t PhiloxSeed(double key) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &key, sizeof(bits));
+  return bits;
+}
+
 // Elements that one block of 128 bits makes: 2 for float64, 4 for the smaller floats. An array of
 // n elements uses the blocks counter ... counter + (n - 1) / kPerBlock.
 template <typename T>
 inline constexpr int kPhiloxPerBlock = sizeof(T) == 8 ? 2 : 4;
 
-// In [0, 1), with as many bits as T's significand holds: exact in T, so in any wider Real.
+// In [0, 1), with as many bits as T's significand holds, or 11 for bfloat16: exact in T but for
+// that, and in any wider Real.
 template <typename T, typename Real = double>
 CHX_HD Real PhiloxUnit(const PhiloxBlock& block, int index) {
   if constexpr (sizeof(T) == 8) {
@@ -55,15 +65,35 @@ CHX_HD Real PhiloxUnit(const PhiloxBlock& block, int index) {
   }
 }
 
+// The largest number below x, which is finite and not 0.
+template <typename T>
+CHX_HD T NextBelow(T x) {
+  using Bits = typename std::conditional<
+      sizeof(T) == 8, uint64_t,
+      typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type>::type;
+  const Bits bits = BitCast<Bits>(x);
+  return BitCast<T>(static_cast<Bits>(Cast<double>(x) > 0 ? bits - 1 : bits + 1));
+}
+
+// A number from [low, high) that has been rounded to y: where that is high, the number of T below
+// it, unless this is below low, too.
+template <typename T>
+CHX_HD T BelowEnd(T y, double low, double high) {
+  if (!(low < high && Cast<double>(y) >= high)) return y;
+  const T below = Cast<double>(y) == 0 ? Cast<T>(low) : NextBelow(y);
+  return Cast<double>(below) >= low ? below : y;
+}
+
 // low + unit * (high - low), rounded after each step: no fused multiply-add on any backend.
 template <typename T>
 CHX_HD T PhiloxUniform(const PhiloxBlock& block, int index, double low, double high) {
   const double unit = PhiloxUnit<T>(block, index);
 #ifdef __CUDA_ARCH__
-  return Cast<T>(__dadd_rn(low, __dmul_rn(unit, __dsub_rn(high, low))));
+  const T y = Cast<T>(__dadd_rn(low, __dmul_rn(unit, __dsub_rn(high, low))));
 #else
-  return Cast<T>(low + unit * (high - low));
+  const T y = Cast<T>(low + unit * (high - low));
 #endif
+  return BelowEnd(y, low, high);
 }
 
 // Fills out[0 ... kPhiloxPerBlock<T>) with normal numbers by the Box-Muller transform, in float

@@ -256,10 +256,12 @@ def layers():
         theirs = lambda x, w, s=stride, p=pad: F.conv2d(x, w, None, s, p)  # noqa: E731
         for suffix, wrt in (("", ()), (", gradient of x", (0,)), (", gradient of w", (1,))):
             yield Case("layer", "conv" + suffix, size, make, ours, theirs, wrt=wrt, rtol=2e-3)
-    yield Case("layer", "conv_transpose", "8 x 128 x 14^2, 64 of 4^2 / 2",
-               lambda: [normal(8, 128, 14, 14), normal(128, 64, 4, 4)],
-               lambda x, w: chx.conv_transpose(x, w, None, (2, 2), (1, 1)),
-               lambda x, w: F.conv_transpose2d(x, w, None, 2, 1), rtol=2e-3)  # fmt: skip
+    for suffix, wrt in (("", ()), (", gradients", (0, 1))):
+        yield Case("layer", "conv_transpose" + suffix, "8 x 128 x 14^2, 64 of 4^2 / 2",
+                   lambda: [normal(8, 128, 14, 14), normal(128, 64, 4, 4)],
+                   lambda x, w: chx.conv_transpose(x, w, None, (2, 2), (1, 1)),
+                   lambda x, w: F.conv_transpose2d(x, w, None, 2, 1), wrt=wrt,
+                   rtol=2e-3)  # fmt: skip
     for n, c, side, k, stride, pad in ((1, 1, 4, 2, 2, 0), (8, 64, 112, 3, 2, 1),
                                        (8, 256, 28, 2, 2, 0)):  # fmt: skip
         size = f"{n} x {c} x {side}^2, {k}^2 / {stride}"

@@ -4,6 +4,7 @@ import chx
 import numpy as np
 import torch
 import torch.nn.functional as F
+from op_attention_cases import attentions
 from op_case import Case, distinct, integers, normal, positive
 from torch.utils.checkpoint import checkpoint
 
@@ -18,6 +19,7 @@ def model_cases():
     yield from images()
     yield from segments()
     yield from recurrent()
+    yield from narrow()
 
 
 def normalizations_of_rows():
@@ -47,33 +49,6 @@ def normalizations_of_rows():
                        rtol=1e-3)  # fmt: skip
 
 
-def half_split_rope(x):
-    """As PyTorch's users write it."""
-    pairs = x.shape[-1] // 2
-    frequencies = 10000.0 ** (-torch.arange(pairs) / pairs)
-    angles = torch.arange(x.shape[-2])[:, None] * frequencies
-    cos, sin = torch.cos(angles), torch.sin(angles)
-    a, b = x[..., :pairs], x[..., pairs:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def attentions():
-    """Of (batch, heads, length, features)."""
-    for shape in ((1, 2, 16, 16), (4, 8, 256, 32), (1, 8, 2048, 64)):
-        make = lambda s=shape: [normal(*s), normal(*s)[::-1].copy(), normal(*s)]  # noqa: E731
-        size = " x ".join(map(str, shape))
-        for suffix, options in (("", {}), (", causal", {"is_causal": True})):
-            sides = [
-                lambda *a, f=f, o=options: f(*a, **o)
-                for f in (chx.scaled_dot_product_attention, F.scaled_dot_product_attention)
-            ]
-            yield Case("layer", "attention" + suffix, size, make, *sides, rtol=1e-3)
-            yield Case("layer", f"attention{suffix}, gradients", size, make, *sides, wrt=(0, 1, 2),
-                       rtol=1e-3)  # fmt: skip
-        yield Case("layer", "rope", size, lambda s=shape: [normal(*s)], chx.rope, half_split_rope,
-                   rtol=1e-3)  # fmt: skip
-
-
 def classes():
     """Losses of classification."""
     ours = chx.softmax_cross_entropy
@@ -94,6 +69,11 @@ def classes():
             yield Case("layer", name, f"{n} x {c}", make, *pair, rtol=1e-4)
             yield Case("layer", name + ", gradient", f"{n} x {c}", make, *pair, wrt=(0,),
                        rtol=1e-4)  # fmt: skip
+        weighted = [lambda x, t, w, f=f: f(x, t, w) for f in (chx.cross_entropy, F.cross_entropy)]
+        make = lambda n=n, c=c: [normal(n, c), integers(c, n), positive(c)]  # noqa: E731
+        for suffix, wrt in (("", ()), (", gradient", (0,))):
+            yield Case("layer", f"cross_entropy, weights{suffix}", f"{n} x {c}", make, *weighted,
+                       wrt=wrt, rtol=1e-4)  # fmt: skip
 
 
 def losses():
@@ -152,7 +132,9 @@ def selections():
                                  ("scatter_reduce, sum", moved, scatters)):  # fmt: skip
             yield Case("layer", name, size, make, *pair, rtol=1e-4)
             yield Case("layer", name + ", gradient", size, make, *pair, wrt=(0,), rtol=1e-4)
-        yield Case("layer", "dropout", size, one, chx.dropout, F.dropout, random=True)
+        for suffix, wrt in (("", ()), (", gradient", (0,))):
+            yield Case("layer", "dropout" + suffix, size, one, chx.dropout, F.dropout, wrt=wrt,
+                       random=True)  # fmt: skip
     yield from checkpoints()
 
 
@@ -183,6 +165,13 @@ def images():
             pair = [lambda x, w, m=m, n=name: getattr(m, n)(x, w, None, 1, 1) for m in (chx, F)]
             yield Case("layer", name, shape, values, *pair, rtol=2e-3)
             yield Case("layer", name + ", gradients", shape, values, *pair, wrt=(0, 1), rtol=2e-3)
+        longer = [
+            lambda x, m=m: m.interpolate(x, scale_factor=2.0, mode="linear") for m in (chx, F)
+        ]
+        one = lambda n=n, c=c, s=side: [normal(n, c, s * s)]  # noqa: E731
+        for suffix, wrt in (("", ()), (", gradient", (0,))):
+            yield Case("layer", "interpolate, linear" + suffix, f"{n} x {c} x {side * side}", one,
+                       *longer, wrt=wrt, rtol=1e-4)  # fmt: skip
         one = lambda n=n, c=c, s=side: [normal(n, c, s, s)]  # noqa: E731
         for name, mine, other in (
             ("interpolate, nearest", lambda x: chx.interpolate(x, scale_factor=2.0),
@@ -208,8 +197,9 @@ def segments():
             theirs = lambda x, i, r=reduce, k=count, d=d: (  # noqa: E731
                 torch.full((k, d), 0.0 if r == "sum" else -torch.inf).index_reduce(0, i, x, r)
                 if r != "sum" else torch.zeros(k, d).index_add(0, i, x))  # fmt: skip
-            yield Case("index", f"segment_{name}", f"{n} x {d} to {count}", make, ours, theirs,
-                       rtol=1e-4)  # fmt: skip
+            for suffix, wrt in (("", ()), (", gradient", (0,))):
+                yield Case("index", f"segment_{name}{suffix}", f"{n} x {d} to {count}", make, ours,
+                           theirs, wrt=wrt, rtol=1e-4)  # fmt: skip
 
 
 def recurrent():
@@ -234,3 +224,21 @@ def recurrent():
         yield Case("layer", "LSTM", size, make, ours, theirs, rtol=1e-3)
         yield Case("layer", "LSTM, gradients", size, make, ours, theirs, wrt=(0, 3, 4, 5),
                    rtol=1e-3)  # fmt: skip
+
+
+def narrow():
+    """In bfloat16, but for products."""
+    for n, width in ((64, 768), (4096, 1024)):
+        one = lambda n=n, w=width: [normal(n, w)]  # noqa: E731
+        two = lambda n=n, w=width: [normal(n, w), positive(n, w)]  # noqa: E731
+        parameters = lambda n=n, w=width: [normal(n, w), positive(w), normal(w)]  # noqa: E731
+        for name, make, ours, theirs in (
+            ("add", two, chx.add, torch.add),
+            ("gelu", one, chx.gelu, F.gelu),
+            ("softmax", one, lambda x: chx.softmax(x, 1), lambda x: F.softmax(x, 1)),
+            ("layer_norm", parameters, lambda x, w, b: chx.layer_norm(x, (x.shape[1],), w, b),
+             lambda x, w, b: F.layer_norm(x, (x.shape[1],), w, b)),
+        ):  # fmt: skip
+            for suffix, wrt in (("", ()), (", gradient", (0,))):
+                yield Case("layer", f"{name}, bfloat16{suffix}", f"{n} x {width}", make, ours,
+                           theirs, wrt=wrt, rtol=3e-2, dtype="bfloat16")  # fmt: skip

@@ -20,7 +20,8 @@ struct Uniform {
       // float holds the same numbers exactly, and double is slow on most GPUs.
       CHX_UNROLL
       for (int index = 0; index < kernels::kPhiloxPerBlock<T>; ++index) {
-        out[index] = kernels::Store<T>(kernels::PhiloxUnit<T, kernels::Compute<T>>(block, index));
+        const auto unit = kernels::PhiloxUnit<T, kernels::Compute<T>>(block, index);
+        out[index] = kernels::BelowEnd(kernels::Store<T>(unit), 0, 1);
       }
       return;
     }
@@ -82,6 +83,32 @@ absl::Status RunRandom(const KernelArgs& args) {
                         static_cast<uint64_t>(args.attrs[5].AsInt()),
                         {args.attrs[1].AsFloat(), args.attrs[2].AsFloat()}});
   });
+}
+
+struct KeyBody {
+  const double* key;
+  float* out;
+  int64_t size;
+
+  CHX_HD void operator()(int64_t i) const {
+    constexpr int kPerBlock = kernels::kPhiloxPerBlock<float>;
+    const kernels::PhiloxBlock block =
+        kernels::Philox(kernels::PhiloxSeed(*key), static_cast<uint64_t>(i));
+    CHX_UNROLL
+    for (int index = 0; index < kPerBlock; ++index) {
+      if (i * kPerBlock + index < size) {
+        out[i * kPerBlock + index] = kernels::PhiloxUnit<float, float>(block, index);
+      }
+    }
+  }
+};
+
+absl::Status RunUniformByKey(const KernelArgs& args) {
+  const KernelTensor& out = args.out(0);
+  constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<float>;
+  return ForEach(args, (out.size() + kPerBlock - 1) / kPerBlock,
+                 KeyBody{reinterpret_cast<const double*>(args.in(0).data),
+                         reinterpret_cast<float*>(out.data), out.size()});
 }
 
 // For distributions that draw as many numbers of the generator as each element needs.
@@ -155,6 +182,7 @@ absl::Status RunBinomial(const KernelArgs& args) {
 
 void RegisterRandom(KernelTable& table) {
   table.Set("random_uniform", RunRandom<Uniform>);
+  table.Set("uniform_by_key", RunUniformByKey);
   table.Set("random_normal", RunRandom<Normal>);
   table.Set("random_gamma", RunGamma);
   table.Set("random_poisson", RunPoisson);

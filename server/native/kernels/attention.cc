@@ -7,9 +7,11 @@
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
+#include "server/kernels/philox.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/kernels/wide_args.h"
 #include "server/native/loops/contiguous.h"
@@ -60,7 +62,9 @@ struct AttentionPlan {
   int64_t keys = 0;
   double scale = 1;
   bool causal = false;
-  Shape leading;  // query's dimensions before the matrices
+  double dropout = 0;  // a weight's probability to be zero
+  uint64_t seed = 0;   // of the numbers that decide that
+  Shape leading;       // query's dimensions before the matrices
 
   // Where matrix i of query's begins in another tensor; grouped heads share one.
   int64_t Offset(const KernelTensor& tensor, int64_t i) const {
@@ -87,8 +91,8 @@ struct AttentionPlan {
   }
 };
 
-// is_causal, scale, enable_gqa.
-AttentionPlan PlanOf(const KernelArgs& args) {
+// is_causal, scale, enable_gqa, dropout_p; input `key` has the seed of dropout.
+AttentionPlan PlanOf(const KernelArgs& args, int key) {
   const Shape& q = args.in(0).shape;
   const Shape& k = args.in(1).shape;
   AttentionPlan plan;
@@ -104,8 +108,40 @@ AttentionPlan PlanOf(const KernelArgs& args) {
   const double features = static_cast<double>(q.back());
   plan.scale = features > 0 ? 1 / std::sqrt(features) : 1;
   if (args.attrs[1].has_value()) plan.scale = args.attrs[1].AsFloat();
+  plan.dropout = args.attrs[3].AsFloat();
+  if (plan.dropout > 0) {
+    plan.seed = kernels::PhiloxSeed(*reinterpret_cast<const double*>(args.in(key).data));
+  }
   return plan;
 }
+
+// What dropout multiplies the weights by, for one thread.
+template <typename T>
+class DropoutRows {
+ public:
+  explicit DropoutRows(const AttentionPlan& plan)
+      : plan_(plan),
+        loops_(Loops().layers->attention[static_cast<int>(kernels::kDtypeOf<T>)]),
+        factors_(plan.dropout > 0 ? kKeysAtOnce : 0) {}
+
+  // Of row `row` of matrix `matrix`: x *= factors, for n <= kKeysAtOnce weights from `first` on.
+  // The second multiplies by the factors of the call before.
+  void Multiply(int64_t matrix, int64_t row, int64_t first, int64_t n, T* x) {
+    if (plan_.dropout == 0) return;
+    const int64_t position = (matrix * plan_.length + row) * plan_.keys + first;
+    loops_.dropout(plan_.seed, position, n, plan_.dropout, factors_.data());
+    MultiplyAgain(n, x);
+  }
+  void MultiplyAgain(int64_t n, T* x) const {
+    if (plan_.dropout == 0) return;
+    for (int64_t i = 0; i < n; ++i) x[i] *= factors_[i];
+  }
+
+ private:
+  const AttentionPlan& plan_;
+  const AttentionLoops& loops_;
+  std::vector<T> factors_;
+};
 
 // Rows of the mask, for one thread.
 template <typename T>
@@ -169,13 +205,15 @@ Matrix ScoreMatrix(const T* scores, int64_t rows, int64_t columns) {
           kKeysAtOnce * static_cast<int64_t>(sizeof(T)), sizeof(T)};
 }
 
-// Rows [begin, end) of one matrix of query.
+// Rows from `begin` on of matrix i of query.
 template <typename T>
-void ForwardBlock(const AttentionPlan& plan, const Matrix& q, const Matrices& k, int64_t k_offset,
-                  const Matrices& v, int64_t v_offset, MaskRows<T>& mask, int64_t begin, T* scores,
-                  T* y, T* lse) {
+void ForwardBlock(const AttentionPlan& plan, int64_t i, const Matrix& q, const Matrices& k,
+                  const Matrices& v, MaskRows<T>& mask, DropoutRows<T>& dropout, int64_t begin,
+                  T* scores, T* y, T* lse) {
   const AttentionLoops& loops = Loops().layers->attention[static_cast<int>(kernels::kDtypeOf<T>)];
   const int64_t features = v.columns();
+  const int64_t k_offset = plan.Offset(k.tensor, i);
+  const int64_t v_offset = plan.Offset(v.tensor, i);
   AttentionRow rows[kRows];
   for (AttentionRow& row : rows) row = {-kInf, 0};
   const int64_t keys = plan.ColumnsFor(begin + q.rows);
@@ -187,6 +225,7 @@ void ForwardBlock(const AttentionPlan& plan, const Matrix& q, const Matrices& k,
       const int64_t n = plan.Seen(begin + r, first, last);
       const double factor =
           loops.weights(row, n, plan.scale, mask.Row(begin + r, first, n), &rows[r]);
+      dropout.Multiply(i, begin + r, first, n, row);
       std::fill_n(row + n, last - first - n, T(0));
       if (first > 0 && factor != 1) loops.scale(y + r * features, features, factor);
     }
@@ -203,7 +242,7 @@ void ForwardBlock(const AttentionPlan& plan, const Matrix& q, const Matrices& k,
 
 template <typename T>
 absl::Status Forward(const KernelArgs& args) {
-  const AttentionPlan plan = PlanOf(args);
+  const AttentionPlan plan = PlanOf(args, 4);
   CHX_ASSIGN_OR_RETURN(const Matrices q, DenseRows(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const Matrices k, DenseRows(args, args.in(1)));
   CHX_ASSIGN_OR_RETURN(const Matrices v, DenseRows(args, args.in(2)));
@@ -219,15 +258,15 @@ absl::Status Forward(const KernelArgs& args) {
   PoolOf(args).ParallelFor(plan.batch * blocks, grain, [&](int64_t first, int64_t last) {
     std::unique_ptr<T[]> scores(new T[kRows * kKeysAtOnce]);
     MaskRows<T> mask_rows(plan, masked ? &mask : nullptr);
+    DropoutRows<T> dropout(plan);
     for (int64_t task = first; task < last && !StopRequested(); ++task) {
       const int64_t i = task / blocks;
       const int64_t begin = task % blocks * kRows;
       const int64_t end = std::min(plan.length, begin + kRows);
       mask_rows.StartMatrix(i);
       const int64_t row = i * plan.length + begin;
-      ForwardBlock<T>(plan, q.Part(plan.Offset(q.tensor, i), begin, end), k,
-                      plan.Offset(k.tensor, i), v, plan.Offset(v.tensor, i), mask_rows, begin,
-                      scores.get(), y + row * features, lse + row);
+      ForwardBlock<T>(plan, i, q.Part(plan.Offset(q.tensor, i), begin, end), k, v, mask_rows,
+                      dropout, begin, scores.get(), y + row * features, lse + row);
     }
   });
   return absl::OkStatus();
@@ -252,6 +291,7 @@ class Backward {
         gk_(reinterpret_cast<T*>(args.out(1).data)),
         gv_(reinterpret_cast<T*>(args.out(2).data)),
         mask_(plan, mask),
+        dropout_(plan),
         scores_(new T[2 * kRows * kKeysAtOnce]),
         grads_(scores_.get() + kRows * kKeysAtOnce) {}
 
@@ -296,8 +336,10 @@ class Backward {
       T* const scores = scores_.get() + (r - begin) * kKeysAtOnce;
       T* const grads = grads_ + (r - begin) * kKeysAtOnce;
       const int64_t n = plan_.Seen(r, first, last);
+      dropout_.Multiply(query, r, first, n, grads);
       loops_.grad(scores, grads, n, plan_.scale, mask_.Row(r, first, n),
                   static_cast<double>(lse_[query * plan_.length + r]), deltas_[r - begin]);
+      dropout_.MultiplyAgain(n, scores);
       std::fill_n(scores + n, last - first - n, T(0));
       std::fill_n(grads + n, last - first - n, T(0));
     }
@@ -322,6 +364,7 @@ class Backward {
   T* const gk_;
   T* const gv_;
   MaskRows<T> mask_;
+  DropoutRows<T> dropout_;
   const std::unique_ptr<T[]> scores_;
   T* const grads_;
   double deltas_[kRows];
@@ -329,7 +372,7 @@ class Backward {
 
 template <typename T>
 absl::Status Gradient(const KernelArgs& args) {
-  const AttentionPlan plan = PlanOf(args);
+  const AttentionPlan plan = PlanOf(args, 7);
   CHX_ASSIGN_OR_RETURN(const Matrices q, DenseRows(args, args.in(0)));
   CHX_ASSIGN_OR_RETURN(const Matrices k, DenseRows(args, args.in(1)));
   CHX_ASSIGN_OR_RETURN(const Matrices v, DenseRows(args, args.in(2)));
@@ -364,7 +407,7 @@ bool IsTooLong(const KernelArgs& args) {
   return false;
 }
 
-// query, key, value, attn_mask?; is_causal, scale, enable_gqa.
+// query, key, value, attn_mask?, dropout_key?; is_causal, scale, enable_gqa, dropout_p.
 absl::Status RunAttention(const KernelArgs& given) {
   if (IsTooLong(given)) return absl::UnimplementedError("");
   return RunWide(given, [](const KernelArgs& args) {
@@ -374,9 +417,10 @@ absl::Status RunAttention(const KernelArgs& given) {
   });
 }
 
-// query, key, value, y, lse, gy, attn_mask?; is_causal, scale, enable_gqa, mask_grad.
+// query, key, value, y, lse, gy, attn_mask?, dropout_key?; is_causal, scale, enable_gqa, dropout_p,
+// mask_grad.
 absl::Status RunAttentionGrad(const KernelArgs& given) {
-  if (IsTooLong(given) || given.attrs[3].AsBool()) return absl::UnimplementedError("");
+  if (IsTooLong(given) || given.attrs[4].AsBool()) return absl::UnimplementedError("");
   for (int i = 0; i < 3; ++i) {
     if (given.in(i).size() == 0) return absl::UnimplementedError("");
   }

@@ -1,9 +1,11 @@
 // Parts of attention: the softmax of rows of scores that come some at a time.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "server/kernels/elementwise_fns.h"
+#include "server/kernels/philox.h"
 #include "server/native/loops/elements.h"
 #include "server/native/loops/fold.h"
 #include "server/native/loops/layer_loops.h"
@@ -89,6 +91,28 @@ struct Attention {
     }
   }
 
+  static void Dropout(uint64_t seed, int64_t first, int64_t n, double p, void* out) {
+    constexpr int64_t kBlocks = 16;
+    constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<float>;
+    T* const y = static_cast<T*>(out);
+    const T kept = static_cast<T>(1 / (1 - p));
+    const float below = static_cast<float>(p);
+    float drawn[kBlocks * kPerBlock];
+    for (int64_t block = first / kPerBlock; block * kPerBlock < first + n; block += kBlocks) {
+      for (int64_t l = 0; l < kBlocks; ++l) {
+        const kernels::PhiloxBlock bits = kernels::Philox(seed, static_cast<uint64_t>(block + l));
+        for (int j = 0; j < kPerBlock; ++j) {
+          drawn[l * kPerBlock + j] = kernels::PhiloxUnit<float, float>(bits, j);
+        }
+      }
+      const int64_t start = block * kPerBlock;
+      const int64_t end = std::min(first + n, start + kBlocks * kPerBlock);
+      for (int64_t i = std::max(first, start); i < end; ++i) {
+        y[i - first] = drawn[i - start] >= below ? kept : T(0);
+      }
+    }
+  }
+
   static void Rotate(bool interleaved, const void* data, int64_t n, const void* cosines,
                      const void* sines, void* out) {
     const T* const x = static_cast<const T*>(data);
@@ -116,7 +140,7 @@ struct Attention {
     });
   }
 
-  static constexpr AttentionLoops kLoops = {Weights, Scale, Dot, Grad, Rotate};
+  static constexpr AttentionLoops kLoops = {Weights, Scale, Dot, Grad, Dropout, Rotate};
 };
 
 }  // namespace

@@ -66,6 +66,9 @@ struct AttentionLoops {
   // scores = exp(scores * scale + mask - lse), grads = scores * (grads - delta) * scale.
   void (*grad)(void* scores, void* grads, int64_t n, double scale, const AttentionMask& mask,
                double lse, double delta);
+  // y = 0 or 1 / (1 - p) for each score, as dropout with probability p has it: by the numbers from
+  // `first` on that uniform_by_key draws from `seed`.
+  void (*dropout)(uint64_t seed, int64_t first, int64_t n, double p, void* y);
   // Turns n pairs of x by angles: elements i and n + i or, interleaved, 2 i and 2 i + 1.
   void (*rotate)(bool interleaved, const void* x, int64_t n, const void* cos, const void* sin,
                  void* y);

@@ -19,8 +19,8 @@ def scores_of(q, k, mask=None, is_causal=False, scale=None):
     return scores
 
 
-def attention(q, k, v, mask=None, **options):
-    """In NumPy, with the whole matrix."""
+def attention(q, k, v, mask=None, factors=1, **options):
+    """In NumPy, with the whole matrix. factors: of the weights, as dropout has them."""
     dtype = q.dtype
     q, k, v = (a.astype("float64") for a in (q, k, v))
     if k.shape[:-2] != q.shape[:-2]:
@@ -29,7 +29,7 @@ def attention(q, k, v, mask=None, **options):
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isinf(top), 0, top))
     total = weights.sum(-1, keepdims=True)
-    return (weights / np.where(total == 0, 1, total) @ v).astype(dtype)
+    return (weights / np.where(total == 0, 1, total) * factors @ v).astype(dtype)
 
 
 def chx_attention(chx, q, k, v, mask=None, **options):
@@ -148,6 +148,63 @@ for name, q, k, v, options in (
         [(*q[:-1], v[-1]), q, k, v],
         [("float32", "float64")] * 4,
         name=f"attention_grad-{name}",
+    )
+
+
+# Dropout of weights.
+P, KEY = 0.3, 0.123456789
+
+
+def philox(key, n):
+    """n numbers of Philox4x32-10 (Salmon et al., 2011) as floats in [0, 1)."""
+    low = np.uint64(0xFFFFFFFF)
+    c0, c1, c2, c3 = (np.zeros((n + 3) // 4, "uint64") for _ in range(4))
+    c0 += np.arange(len(c0), dtype="uint64")
+    k0, k1 = (int(np.float64(key).view("uint64")) >> bits & 0xFFFFFFFF for bits in (0, 32))
+    for _ in range(10):
+        p0, p1 = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
+        c0, c2 = (
+            (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(k0),
+            (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(k1),
+        )
+        c1, c3 = p1 & low, p0 & low
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return (np.stack([c0, c1, c2, c3], 1).ravel()[:n] >> np.uint64(8)) * 2.0**-24
+
+
+def dropped(q, k, v, mask=None, **options):
+    shape = (*q.shape[:-1], k.shape[-2])
+    factors = (philox(KEY, np.prod(shape)) >= np.float32(P)).reshape(shape) / (1 - P)
+    return attention(q, k, v, mask, factors, **options)
+
+
+def chx_dropped(chx, q, k, v, mask=None, **options):
+    grouped = k.shape[:-2] != q.shape[:-2]
+    key = chx.array([KEY], "float64", device=q.device)
+    operator = chx._core._submodules["random"]["attention_with_dropout"]
+    return operator(q, k, v, mask, key, enable_gqa=grouped, dropout_p=P, **options)
+
+
+for name, op, shapes, options, grad in (
+    ("plain", "attention_with_dropout", (Q, K, V), {}, True),
+    ("causal", "attention_with_dropout", (Q, K, V), {"is_causal": True}, True),
+    ("grouped", "attention_with_dropout", ((2, 4, 3, 3), (2, 2, 5, 3), (2, 2, 5, 2)), {}, True),
+    # The gradient of a mask has the whole matrix.
+    ("additive", "uniform_by_key", (Q, K, V, (2, 1, 4, 5)), {"scale": 0.7}, True),
+    ("long", "attention_with_dropout", ((2, 130, 8), (2, 1103, 8), (2, 1103, 5)), {}, False),
+    ("long-causal", "attention_with_dropout", ((2, 601, 8), (2, 603, 8), (2, 603, 5)),
+     {"is_causal": True}, False),
+):  # fmt: skip
+    row(
+        op,
+        lambda chx, *a, o=options: chx_dropped(chx, *a, **o),
+        lambda *a, o=options: dropped(*a, **o),
+        shapes,
+        [("float16", "float32", "float64")] * len(shapes),
+        grad=range(len(shapes)) if grad else [],
+        domain=(-2, 2),
+        same_dtypes=True,
+        name=f"{op}-{name}",
     )
 
 
