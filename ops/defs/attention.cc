@@ -1,8 +1,10 @@
 // Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). The
-// compositions here have the whole matrix of scores; kernels need not.
+// compositions here have the scores of kRowsAtOnce positions at a time; kernels have fewer.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "ops/defs/common/expressions.h"
 #include "ops/defs/common/matrices.h"
@@ -13,6 +15,7 @@ namespace chx {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kRowsAtOnce = 512;
 
 // The first attributes.
 struct Options {
@@ -145,30 +148,103 @@ absl::Status GradRule(InferContext& c) {
   return c.AddOutput(WideDtype(c.input(0).dtype), ScoresShape(c.input(0).shape, c.input(1).shape));
 }
 
-// What the composition and the gradient share, in a float of 32 bits or more.
+// Positions [begin, end) of query's.
+struct RowRange {
+  int64_t begin;
+  int64_t end;
+
+  // Of (..., length, columns), or of what broadcasts to that.
+  Value Of(Value x, int64_t length) const {
+    const int axis = x.ndim() - 2;
+    const bool all = begin == 0 && end == length;
+    return all || axis < 0 || x.shape()[axis] != length ? x : SliceAxis(x, axis, begin, end);
+  }
+};
+
+// In parts of which the scores are there at once.
+std::vector<RowRange> PartsOf(int64_t length) {
+  std::vector<RowRange> parts;
+  for (int64_t begin = 0; parts.empty() || begin < length; begin += kRowsAtOnce) {
+    parts.push_back({begin, std::min(length, begin + kRowsAtOnce)});
+  }
+  return parts;
+}
+
+// Query, key and value in a float of 32 bits or more, all with query's heads.
+class Operands {
+ public:
+  Operands(OpContext& c, const Options& options, Value query, Value key, Value value)
+      : c(c),
+        options(options),
+        dtype(WideDtype(query.dtype())),
+        q(Cast(query, dtype)),
+        k(Spread(key)),
+        v(Spread(value)),
+        scale_(1) {
+    const double features = static_cast<double>(q.shape().back());
+    if (features > 0) scale_ = 1 / std::sqrt(features);
+    if (options.scale.has_value()) scale_ = options.scale.AsFloat();
+  }
+
+  double scale() const { return scale_; }
+  int64_t length() const { return q.shape()[q.ndim() - 2]; }
+  // The gradient of key or value of some shape, from that of k or v.
+  Value Gather(Value grad, const Shape& shape) const {
+    const int64_t groups = Groups(shape);
+    if (groups == 1) return grad;
+    return matrices::Sum(Reshape(grad, WithGroups(shape, groups)), {heads() + 1});
+  }
+
+  OpContext& c;
+  const Options options;
+  const Dtype dtype;
+  const Value q;
+  const Value k;
+  const Value v;
+
+ private:
+  int heads() const { return q.ndim() - 3; }
+  int64_t Groups(const Shape& shape) const {
+    return options.grouped ? q.shape()[heads()] / shape[heads()] : 1;
+  }
+  // (..., heads, groups, length, features)
+  Shape WithGroups(const Shape& shape, int64_t groups) const {
+    Shape wide;
+    for (int d = 0; d < shape.size(); ++d) {
+      wide.push_back(shape[d]);
+      if (d == heads()) wide.push_back(groups);
+    }
+    return wide;
+  }
+  // Each head for as many of query's.
+  Value Spread(Value x) const {
+    x = Cast(x, dtype);
+    const int64_t groups = Groups(x.shape());
+    if (groups == 1) return x;
+    const Value wide =
+        BroadcastTo(Reshape(x, WithGroups(x.shape(), 1)), WithGroups(x.shape(), groups));
+    Shape shape = x.shape();
+    shape[heads()] *= groups;
+    return Reshape(wide, shape);
+  }
+
+  double scale_;
+};
+
+// What the composition and the gradient share of some rows.
 class Attention {
  public:
-  Attention(OpContext& c, const Options& options, Value q, Value k, Value v, Value mask,
-            Value dropout_key)
-      : c_(c),
-        options_(options),
-        dtype_(WideDtype(q.dtype())),
-        heads_(q.ndim() - 3),
-        key_shape_(k.shape()),
-        value_shape_(v.shape()),
-        q_(Cast(q, dtype_)),
-        k_(Spread(k)),
-        v_(Spread(v)) {
-    const double features = static_cast<double>(q.shape().back());
-    scale_ = options.scale.has_value() ? options.scale.AsFloat()
-                                       : (features > 0 ? 1 / std::sqrt(features) : 1);
-    Value scores = matrices::MatMul(q_, matrices::T(k_)) * scale_;
+  Attention(const Operands& x, RowRange rows, Value mask, Value dropout_key)
+      : x_(x), rows_(rows), q_(rows.Of(x.q, x.length())) {
+    OpContext& c = x.c;
+    Value scores = matrices::MatMul(q_, matrices::T(x.k)) * x.scale();
+    if (mask.is_array()) mask = rows.Of(mask, x.length());
     if (mask.is_array() && IsBool(mask.dtype())) {
       scores = Where(mask, scores, -kInf);
     } else if (mask.is_array()) {
-      scores = scores + Cast(mask, dtype_);
+      scores = scores + Cast(mask, x.dtype);
     }
-    if (options.causal) scores = Where(Causal(q.shape(), k.shape()), scores, -kInf);
+    if (x.options.causal) scores = Where(Causal(scores.shape().back()), scores, -kInf);
     if (scores.shape().back() == 0) {
       weights_ = kept_ = scores;
       return;
@@ -179,91 +255,59 @@ class Attention {
     scores_ = Where(dead_, 0.0, scores);
     weights_ = Where(dead_, 0.0, c.Apply("softmax", {scores_}, {{"axis", Last()}}));
     kept_ = weights_;
-    if (options.dropout == 0) return;
-    const Value drawn =
-        c.Apply("uniform_by_key", {dropout_key}, {{"shape", ShapeAttr(scores.shape())}});
-    factors_ = Cast(c.Apply("greater_equal", {drawn, options.dropout}), dtype_) *
-               (1 / (1 - options.dropout));
+    if (x.options.dropout == 0) return;
+    const Value drawn = c.Apply("uniform_by_key", {dropout_key},
+                                {{"shape", ShapeAttr(ScoresShape(x.q.shape(), x.k.shape()))},
+                                 {"begin", rows.begin},
+                                 {"end", rows.end}});
+    factors_ = Cast(c.Apply("greater_equal", {drawn, x.options.dropout}), x.dtype) *
+               (1 / (1 - x.options.dropout));
     kept_ = weights_ * factors_;
   }
 
-  Value Result() const { return matrices::MatMul(kept_, v_); }
+  Value Result() const { return matrices::MatMul(kept_, x_.v); }
 
   // Of each row: the logarithm of its sum of exponentials, infinite if that is zero.
-  Value LogSumExp(const Shape& rows) const {
+  Value LogSumExp() const {
+    const Shape shape = RowsShape(q_.shape());
     if (weights_.shape().back() == 0) {
-      return c_.Apply(
+      return x_.c.Apply(
           "full", {},
-          {{"shape", ShapeAttr(rows)}, {"fill_value", Scalar(kInf)}, {"dtype", dtype_}});
+          {{"shape", ShapeAttr(shape)}, {"fill_value", Scalar(kInf)}, {"dtype", x_.dtype}});
     }
-    const Value sums = c_.Apply("logsumexp", {scores_}, {{"axis", Last()}, {"keepdims", true}});
-    return Reshape(Where(dead_, kInf, sums), rows);
+    const Value sums = x_.c.Apply("logsumexp", {scores_}, {{"axis", Last()}, {"keepdims", true}});
+    return Reshape(Where(dead_, kInf, sums), shape);
   }
 
-  // Of query, key and value, and of what is added to the scores, from that of the result.
+  // From the result's, for these rows: of query's, of k and v, and of what is added to the scores.
   void Gradients(Value gy, Value* gq, Value* gk, Value* gv, Value* gscores) const {
-    gy = Cast(gy, dtype_);
-    Value gweights = matrices::MatMul(gy, matrices::T(v_));
-    if (options_.dropout != 0) gweights = gweights * factors_;
+    gy = Cast(rows_.Of(gy, x_.length()), x_.dtype);
+    Value gweights = matrices::MatMul(gy, matrices::T(x_.v));
+    if (x_.options.dropout != 0) gweights = gweights * factors_;
     const Value products = weights_ * gweights;
-    const Value sums = c_.Apply("sum", {products}, {{"axis", Last()}, {"keepdims", true}});
+    const Value sums = x_.c.Apply("sum", {products}, {{"axis", Last()}, {"keepdims", true}});
     *gscores = products - weights_ * sums;
-    const Value scaled = *gscores * scale_;
-    *gq = matrices::MatMul(scaled, k_);
-    *gk = Gather(matrices::MatMul(matrices::T(scaled), q_), key_shape_);
-    *gv = Gather(matrices::MatMul(matrices::T(kept_), gy), value_shape_);
+    const Value scaled = *gscores * x_.scale();
+    *gq = matrices::MatMul(scaled, x_.k);
+    *gk = matrices::MatMul(matrices::T(scaled), q_);
+    *gv = matrices::MatMul(matrices::T(kept_), gy);
   }
 
  private:
   static AttrValue Last() { return AttrValue(Ints{-1}); }
 
-  // (..., heads, 1, length, features)
-  static Shape WithGroups(const Shape& shape, int heads, int64_t groups) {
-    Shape wide;
-    for (int d = 0; d < shape.size(); ++d) {
-      wide.push_back(shape[d]);
-      if (d == heads) wide.push_back(groups);
-    }
-    return wide;
-  }
-  int64_t Groups(const Shape& shape) const {
-    return options_.grouped ? q_.shape()[heads_] / shape[heads_] : 1;
-  }
-  // Heads of key or value, each for as many of query's.
-  Value Spread(Value x) const {
-    x = Cast(x, dtype_);
-    const int64_t groups = Groups(x.shape());
-    if (groups == 1) return x;
-    const Value wide = BroadcastTo(Reshape(x, WithGroups(x.shape(), heads_, 1)),
-                                   WithGroups(x.shape(), heads_, groups));
-    Shape shape = x.shape();
-    shape[heads_] *= groups;
-    return Reshape(wide, shape);
-  }
-  Value Gather(Value grad, const Shape& shape) const {
-    const int64_t groups = Groups(shape);
-    if (groups == 1) return grad;
-    return matrices::Sum(Reshape(grad, WithGroups(shape, heads_, groups)), {heads_ + 1});
-  }
-  // Whether position i may see position j: j <= i.
-  Value Causal(const Shape& q, const Shape& k) const {
-    const auto positions = [this](int64_t n) {
-      return c_.Apply("arange", {}, {{"start", Scalar(n)}});
-    };
-    return c_.Apply("greater_equal",
-                    {ExpandDims(positions(q[q.size() - 2]), -1), positions(k[k.size() - 2])});
+  // Whether position i may see position j of `keys`: j <= i.
+  Value Causal(int64_t keys) const {
+    OpContext& c = x_.c;
+    const Value positions =
+        c.Apply("arange", {}, {{"start", Scalar(rows_.begin)}, {"stop", Scalar(rows_.end)}});
+    return c.Apply("greater_equal",
+                   {ExpandDims(positions, -1), c.Apply("arange", {}, {{"start", Scalar(keys)}})});
   }
 
-  OpContext& c_;
-  const Options options_;
-  const Dtype dtype_;
-  const int heads_;
-  const Shape key_shape_;
-  const Shape value_shape_;
+  const Operands& x_;
+  const RowRange rows_;
   const Value q_;
-  const Value k_;
-  const Value v_;
-  double scale_;
   Value dead_;
   Value scores_;
   Value weights_;
@@ -271,22 +315,45 @@ class Attention {
   Value kept_;     // weights times these
 };
 
+Value Joined(OpContext& c, const std::vector<Value>& parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  return c.Apply("concatenate", parts, {{"axis", int64_t{axis}}});
+}
+
 void ForwardCompose(ComposeContext& c) {
-  const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
-                            OptionalInput(c, 3), OptionalInput(c, 4));
-  c.SetOutput(0, Cast(attention.Result(), c.input(0).dtype()));
-  c.SetOutput(1, attention.LogSumExp(RowsShape(c.input(0).shape())));
+  const Operands x(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2));
+  std::vector<Value> results;
+  std::vector<Value> sums;
+  for (const RowRange& rows : PartsOf(x.length())) {
+    const Attention part(x, rows, OptionalInput(c, 3), OptionalInput(c, 4));
+    results.push_back(Cast(part.Result(), c.input(0).dtype()));
+    sums.push_back(part.LogSumExp());
+  }
+  c.SetOutput(0, Joined(c, results, x.q.ndim() - 2));
+  c.SetOutput(1, Joined(c, sums, x.q.ndim() - 2));
 }
 
 // The weights are computed again from query and key, which lets these gradients be differentiated
 // too: they do not use y and lse.
 void GradCompose(ComposeContext& c) {
-  const Attention attention(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2),
-                            OptionalInput(c, 6), OptionalInput(c, 7));
-  Value grads[4];
-  attention.Gradients(c.input(5), &grads[0], &grads[1], &grads[2], &grads[3]);
-  for (int i = 0; i < 3; ++i) c.SetOutput(i, Cast(grads[i], c.input(i).dtype()));
-  if (c.attr(4).AsBool()) c.SetOutput(3, grads[3]);
+  const Operands x(c, OptionsOf(c.attrs()), c.input(0), c.input(1), c.input(2));
+  std::vector<Value> gqs;
+  std::vector<Value> gscores;
+  Value gk;
+  Value gv;
+  for (const RowRange& rows : PartsOf(x.length())) {
+    const Attention part(x, rows, OptionalInput(c, 6), OptionalInput(c, 7));
+    Value grads[4];
+    part.Gradients(c.input(5), &grads[0], &grads[1], &grads[2], &grads[3]);
+    gqs.push_back(Cast(grads[0], c.input(0).dtype()));
+    gk = gqs.size() == 1 ? grads[1] : gk + grads[1];
+    gv = gqs.size() == 1 ? grads[2] : gv + grads[2];
+    if (c.attr(4).AsBool()) gscores.push_back(grads[3]);
+  }
+  c.SetOutput(0, Joined(c, gqs, x.q.ndim() - 2));
+  c.SetOutput(1, Cast(x.Gather(gk, c.input(1).shape()), c.input(1).dtype()));
+  c.SetOutput(2, Cast(x.Gather(gv, c.input(2).shape()), c.input(2).dtype()));
+  if (c.attr(4).AsBool()) c.SetOutput(3, Joined(c, gscores, x.q.ndim() - 2));
 }
 
 // lse, which is there for the gradient, counts as constant.

@@ -20,14 +20,24 @@ absl::Status RandomRule(InferContext& c) {
   return c.AddOutput(dtype, Shape(c.attr(0).ints()));
 }
 
-// key; shape.
+// key; shape, begin, end.
 absl::Status KeyRule(InferContext& c) {
   const ArraySpec& key = c.input(0);
   if (!c.has_array(0) || key.dtype != Dtype::kFloat64 || NumElements(key.shape) != 1) {
     return DtypeError("[", c.name(), "] expects a key of one float64, got ", key.ToString());
   }
   CHX_RETURN_IF_ERROR(CheckShape(c.name(), c.attr(0).ints(), Dtype::kFloat32));
-  return c.AddOutput(Dtype::kFloat32, Shape(c.attr(0).ints()));
+  Shape shape(c.attr(0).ints());
+  const int axis = shape.size() - 2;
+  const int64_t begin = c.attr(1).AsInt();
+  const int64_t end = c.attr(2).AsInt();
+  if (axis < 0 || begin < 0 || begin > end || end > shape[axis]) {
+    return ValueError("[", c.name(),
+                      "] expects begin and end of the rows of an array of matrices, ", "got ",
+                      begin, " and ", end, " for ", shape.ToString());
+  }
+  shape[axis] = end - begin;
+  return c.AddOutput(Dtype::kFloat32, shape);
 }
 
 // Parameters of one shape: `dtypes` are what they are cast to.
@@ -101,10 +111,14 @@ void RegisterRandom(OpRegistry& r) {
          "scale", 1.0);
   RegisterDraws(r);
   r.Add("uniform_by_key")
-      .Doc("Uniform in [0, 1) as float32, by Philox4x32-10 with the bits of one float64 as key.")
+      .Doc(
+          "Rows [begin, end) of each matrix of uniform numbers in [0, 1), as float32, by "
+          "Philox4x32-10 with the bits of one float64 as key.")
       .Inputs({"key"})
       .Outputs({"y"})
       .Attr("shape", AttrType::kInts)
+      .Attr("begin", AttrType::kInt)
+      .Attr("end", AttrType::kInt)
       .ConstantInputs({"key"})
       .Infer(KeyRule)
       .Internal();

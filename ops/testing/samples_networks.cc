@@ -177,7 +177,9 @@ std::vector<Sample> RowsAndAttention() {
     samples.push_back(
         {"attention_grad", {q, F({2, 4, 6, 3}), v, y, lse, y, mask, key}, {{"dropout_p", 0.25}}});
   }
-  samples.push_back({"uniform_by_key", {key}, {{"shape", Dims({2, 3})}}});
+  samples.push_back(
+      {"uniform_by_key", {key}, {{"shape", Dims({4, 2, 3})}, {"begin", 0}, {"end", 2}}});
+  samples.push_back({"uniform_by_key", {key}, {{"shape", Dims({2, 3})}, {"begin", 1}, {"end", 2}}});
   samples.push_back(
       {"attention_grad", {q, F({2, 2, 6, 3}), F({2, 2, 6, 7}), y, lse, y}, {{"enable_gqa", true}}});
   return samples;

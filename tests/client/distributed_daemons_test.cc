@@ -63,7 +63,7 @@ class DistributedDaemonsTest : public ClientTest {
                            Dtype::kFloat64);
   }
 
-  std::unique_ptr<Backend> other_backend_ = server::CreateNativeBackend({});
+  std::unique_ptr<server::Backend> other_backend_ = server::CreateNativeBackend({});
   server::SocketDirectory other_directory_;
   std::unique_ptr<server::Daemon> other_daemon_;
   Ref<Session> other_session_;
@@ -110,7 +110,7 @@ TEST_F(DistributedDaemonsTest, ADelayedReducerIsOneStepBehind) {
     const Array w = On(group, {1}).RequireGrad();
     const GradientReducer reducer(group, {w}, delayed);
     for (int step = 0; step < 4; ++step) {
-      w.ClearGrad();
+      ASSERT_OK(w.ClearGrad());
       ASSERT_OK(reducer.Backward(sum(w) * (10.0 * step + 2 * group.rank())));
       EXPECT_EQ(Values(w.Grad()), Vector({step == 0 ? 0 : 10.0 * (step - 1) + 1})) << step;
     }

@@ -222,11 +222,13 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["instance_norm"] = {{groups, features, features}, {1e-5}};
   const Input sequence = {kF, {16, 3072, 64}};
   const Input mask = {kF, {3072, 3072}};
-  rows["attention_forward"] = {{sequence, sequence, sequence, mask}, {false, none, false, 0.0}};
+  const Input key = {Dtype::kFloat64, {1}};
+  rows["attention_forward"] = {{sequence, sequence, sequence, mask, key},
+                               {false, none, false, 0.5}};
   rows["attention_grad"] = {
-      {sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence, mask},
-      {false, none, false, 0.0, false}};
-  rows["uniform_by_key"] = {{{Dtype::kFloat64, {1}}}, {Ints{kMany}}};
+      {sequence, sequence, sequence, sequence, {kF, {16, 3072}}, sequence, mask, key},
+      {false, none, false, 0.5, false}};
+  rows["uniform_by_key"] = {{key}, {Ints{kMany, 1}, int64_t{0}, kMany}};
   for (const char* op : {"rope", "rope_grad"}) {
     rows[op] = {{{kF, matrix}, {kI, {1536}}, {kF, {1024}}}, {1e4, false}};
   }

@@ -21,10 +21,9 @@ def scaled_dot_product_attention(
 ) -> ndarray:
     """softmax(query key^T * scale + attn_mask) value.
 
-    On "native" the memory for it grows with the lengths. On GPUs, which have no kernel for it, for the
-    gradient of attn_mask, and in gradients that are differentiated again, the whole matrix of weights is
-    made, which grows with their product. With dropout `dropout_p` of the weights are zero and the others
-    greater.
+    The memory for it grows with the lengths, not with their product: at most 512 rows of weights are there
+    at once, and on "native" 64. The gradient of attn_mask, and gradients that are differentiated again,
+    have all of them. With dropout `dropout_p` of the weights are zero and the others greater.
     """
     if dropout_p == 0:
         return _core.scaled_dot_product_attention(

@@ -6,6 +6,7 @@
 #include "server/cuda/loops/launch.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/distributions.h"
+#include "server/kernels/keyed_rows.h"
 #include "server/kernels/philox.h"
 
 namespace chx::server::cuda {
@@ -88,27 +89,22 @@ absl::Status RunRandom(const KernelArgs& args) {
 struct KeyBody {
   const double* key;
   float* out;
-  int64_t size;
+  kernels::KeyedRows rows;
 
   CHX_HD void operator()(int64_t i) const {
-    constexpr int kPerBlock = kernels::kPhiloxPerBlock<float>;
+    constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<float>;
+    const int64_t position = rows.Position(i);
     const kernels::PhiloxBlock block =
-        kernels::Philox(kernels::PhiloxSeed(*key), static_cast<uint64_t>(i));
-    CHX_UNROLL
-    for (int index = 0; index < kPerBlock; ++index) {
-      if (i * kPerBlock + index < size) {
-        out[i * kPerBlock + index] = kernels::PhiloxUnit<float, float>(block, index);
-      }
-    }
+        kernels::Philox(kernels::PhiloxSeed(*key), static_cast<uint64_t>(position / kPerBlock));
+    out[i] = kernels::PhiloxUnit<float, float>(block, static_cast<int>(position % kPerBlock));
   }
 };
 
 absl::Status RunUniformByKey(const KernelArgs& args) {
   const KernelTensor& out = args.out(0);
-  constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<float>;
-  return ForEach(args, (out.size() + kPerBlock - 1) / kPerBlock,
+  return ForEach(args, out.size(),
                  KeyBody{reinterpret_cast<const double*>(args.in(0).data),
-                         reinterpret_cast<float*>(out.data), out.size()});
+                         reinterpret_cast<float*>(out.data), kernels::KeyedRowsOf(args)});
 }
 
 // For distributions that draw as many numbers of the generator as each element needs.

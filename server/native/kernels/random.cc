@@ -4,6 +4,7 @@
 #include "ops/error.h"
 #include "server/kernels/dispatch.h"
 #include "server/kernels/distributions.h"
+#include "server/kernels/keyed_rows.h"
 #include "server/kernels/philox.h"
 #include "server/native/kernels/register_kernels.h"
 #include "server/native/loops/contiguous.h"
@@ -62,13 +63,21 @@ absl::Status RunNormal(const KernelArgs& args) {
 }
 
 absl::Status RunUniformByKey(const KernelArgs& args) {
-  const double key = *reinterpret_cast<const double*>(args.in(0).data);
-  FillBlocks<float>(args, kernels::PhiloxSeed(key), 0,
-                    [](const kernels::PhiloxBlock& block, float* out) {
-                      for (int lane = 0; lane < kernels::kPhiloxPerBlock<float>; ++lane) {
-                        out[lane] = kernels::PhiloxUnit<float, float>(block, lane);
-                      }
-                    });
+  const uint64_t seed = kernels::PhiloxSeed(*reinterpret_cast<const double*>(args.in(0).data));
+  const kernels::KeyedRows rows = kernels::KeyedRowsOf(args);
+  float* const out = reinterpret_cast<float*>(args.out(0).data);
+  PoolOf(args).ParallelFor(args.out(0).size(), kGrain / 4, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<float>;
+    for (int64_t i = begin; i < end;) {
+      const int64_t position = rows.Position(i);
+      const kernels::PhiloxBlock block =
+          kernels::Philox(seed, static_cast<uint64_t>(position / kPerBlock));
+      const int64_t last = std::min({end, i + rows.Left(i), i + kPerBlock - position % kPerBlock});
+      for (int64_t lane = position % kPerBlock; i < last; ++i, ++lane) {
+        out[i] = kernels::PhiloxUnit<float, float>(block, static_cast<int>(lane));
+      }
+    }
+  });
   return absl::OkStatus();
 }
 

@@ -90,6 +90,9 @@ for floats in ("float16", "float32", "float64"):
             grad=floats == "float64",
             dtypes=(floats,),
         )
+# Of more rows than are there at once where no kernel is: here for the gradient of the mask.
+for name, mask, options in (("rows", (700, 3), {}), ("rows-causal", (1, 3), {"is_causal": True})):
+    add(f"additive-{name}", (2, 700, 2), (2, 3, 2), (2, 3, 2), mask, dtypes=("float64",), **options)
 # Longer than blocks of 64 rows and 512 columns.
 for name, options in (("long", {}), ("long-causal", {"is_causal": True})):
     add(name, (2, 130, 8), (2, 1100, 8), (2, 1100, 5), grad=False, **options)
@@ -191,6 +194,7 @@ for name, op, shapes, options, grad in (
     ("grouped", "attention_with_dropout", ((2, 4, 3, 3), (2, 2, 5, 3), (2, 2, 5, 2)), {}, True),
     # The gradient of a mask has the whole matrix.
     ("additive", "uniform_by_key", (Q, K, V, (2, 1, 4, 5)), {"scale": 0.7}, True),
+    ("rows", "uniform_by_key", ((2, 700, 2), (2, 3, 2), (2, 3, 2), (2, 1, 3)), {}, True),
     ("long", "attention_with_dropout", ((2, 130, 8), (2, 1103, 8), (2, 1103, 5)), {}, False),
     ("long-causal", "attention_with_dropout", ((2, 601, 8), (2, 603, 8), (2, 603, 5)),
      {"is_causal": True}, False),
