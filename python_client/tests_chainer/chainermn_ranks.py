@@ -1,32 +1,23 @@
 """One rank of chainermn_test.py: `chainermn_ranks.py (chx|mpi) DIRECTORY`.
 
-Runs each scenario below, on chx or by ChainerMN's own communicator over MPI on NumPy, and saves what
-it has computed as DIRECTORY/RANK.npz. The numbers of a scenario depend on its name and the rank only.
+Runs each scenario below and of chainermn_extensions.py, on chx or by ChainerMN's own communicator over
+MPI on NumPy, and saves what it has computed as DIRECTORY/RANK.npz. The numbers of a scenario depend on
+its name and the rank only.
 """
 
 import sys
 import warnings
-import zlib
 
 import chainer
 import chainer.functions as F
 import chainer.links as L
 import chainermn
 import chainermn.functions as MF
+import chainermn_extensions  # noqa: F401  # its scenarios
 import numpy as np
 from chainer import training
 from chainer.training import extensions
-
-SCENARIOS = {}
-
-
-def scenario(function):
-    SCENARIOS[function.__name__] = function
-    return function
-
-
-def rng_of(name, rank=0):
-    return np.random.RandomState(zlib.crc32(f"{name} {rank}".encode()))
+from chainermn_common import MLP, SCENARIOS, points, rng_of, scenario, seeded, values_of
 
 
 @scenario
@@ -95,38 +86,6 @@ def objects(comm, device):
         "parts": np.array([parts.rank, parts.size]),
         "sum": chainer.get_device("@numpy").send(total),
     }
-
-
-class MLP(chainer.Chain):
-    def __init__(self, units, outputs, inputs=None):
-        super().__init__()
-        with self.init_scope():
-            self.a = L.Linear(inputs, units)
-            self.b = L.Linear(units, outputs)
-
-    def forward(self, x):
-        return self.b(F.tanh(self.a(x)))
-
-
-def seeded(link, name, rank=0):
-    """Parameters from the name: they are the same on chx and NumPy, whose initializers differ."""
-    rng = rng_of(name, rank)
-    for _, param in sorted(link.namedparams()):
-        if param.array is not None:
-            param.array[...] = (rng.randn(*param.shape) / 4).astype("f")
-    return link
-
-
-def values_of(link, device):
-    host = chainer.get_device("@numpy")
-    return {name: host.send(param.array) for name, param in sorted(link.namedparams())}
-
-
-def points(n, inputs=6, classes=3):
-    rng = rng_of("points")
-    x = rng.randn(n, inputs).astype("f")
-    t = (x @ rng.randn(inputs, classes)).argmax(1).astype("i")
-    return chainer.datasets.TupleDataset(x, t)
 
 
 def train(comm, device, out, double_buffering=False):
