@@ -119,6 +119,41 @@ def test_a_process_that_stops_is_named(signum):
         go_on(survivors, [0, 2], first.peer_address)
 
 
+# As torchrun's workers see it: a store of PyTorch's listens at MASTER_PORT.
+BY_TORCHRUN = """
+    import os
+    os.environ.update({environment})
+    group = chx.distributed.init()
+    say(group.rank, group.size, chx.distributed.all_reduce(chx.ones(2)).tolist())
+    hear()
+"""
+
+
+@pytest.mark.parametrize("of_daemons", [1, 2])
+def test_the_address_of_torchrun_is_not_where_daemons_meet(of_daemons):
+    """Where the daemons listen on the same host, CHX_GROUP_ADDRESS=$MASTER_ADDR:PORT says it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as store,
+        daemons(2) as (first, second),
+        contextlib.ExitStack() as stack,
+    ):
+        store.settimeout(0)
+        host, port = store.getsockname()
+        said_by_torchrun = {"MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+        if of_daemons == 2:
+            _, peer_port = first.peer_address.split(":")
+            said_by_torchrun["CHX_GROUP_ADDRESS"] = f"{host}:{peer_port}"
+        processes = []
+        for rank, daemon in enumerate((first, second) if of_daemons == 2 else (first, first)):
+            environment = {**said_by_torchrun, "RANK": str(rank)}
+            program = BY_TORCHRUN.replace("{environment}", repr(environment))
+            processes.append(stack.enter_context(Process(daemon.address, program)))
+        for rank, process in enumerate(processes):
+            assert process.hear() == f"{rank} 2 [2.0, 2.0]"
+        with pytest.raises(BlockingIOError):  # nobody has connected
+            store.accept()
+
+
 def test_daemons_that_do_not_belong_together():
     with daemons(1) as (first,), daemons(1, secret="t" * 32) as (other,):
         session = chx.connect(other.address)
