@@ -112,6 +112,14 @@ class CollectivesFaultsTest : public DaemonsTest {
     for (int i = 0; i < 3000 && done_ < ranks; ++i) absl::SleepFor(absl::Milliseconds(10));
   }
 
+  void EndSession(int victim) {
+    const auto i = static_cast<size_t>(victim);
+    ranks_[i]->End();
+    for (int wait = 0; wait < 30000 && !returned_[i]; ++wait) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_TRUE(returned_[i]);
+    ranks_[i]->Destroy();
+  }
+
   // Gives what it was in the end.
   Fault Make(Fault fault, int victim, size_t connection, const std::vector<int>& connections) {
     switch (fault) {
@@ -120,10 +128,10 @@ class CollectivesFaultsTest : public DaemonsTest {
         // Perhaps it was one that nobody needs any more.
         for (int i = 0; i < 50 && done_ == 0; ++i) absl::SleepFor(absl::Milliseconds(10));
         if (done_ > 0) return fault;
-        ranks_[static_cast<size_t>(victim)]->End();
+        EndSession(victim);
         return Fault::kEnded;
       case Fault::kEnded:
-        ranks_[static_cast<size_t>(victim)]->End();
+        EndSession(victim);
         break;
       case Fault::kLeft:
         orders_[static_cast<size_t>(victim)] = Order::kLeave;
@@ -138,7 +146,8 @@ class CollectivesFaultsTest : public DaemonsTest {
   static constexpr char kByItself[] = "went by itself";
 
   std::array<std::atomic<Order>, kRanks> orders_;
-  std::atomic<int> done_{0};
+  std::array<std::atomic<bool>, kRanks> returned_;  // from Work
+  std::atomic<int> done_{0};                        // how many have
   const unsigned seed_;
   std::mt19937_64 random_;
 };
@@ -166,6 +175,7 @@ TEST_F(CollectivesFaultsTest, AllLearnOfItAndGoOn) {
   for (int number = 0; number < kFaults; ++number) {
     NewRanks();
     for (std::atomic<Order>& order : orders_) order = Order::kGoOn;
+    for (std::atomic<bool>& returned : returned_) returned = false;
     done_ = 0;
     All([](Rank& rank) { ASSERT_EQ(rank.Join(1), absl::OkStatus()); });
     const auto victim = static_cast<int>(Random(kRanks));
@@ -180,7 +190,9 @@ TEST_F(CollectivesFaultsTest, AllLearnOfItAndGoOn) {
     const absl::Time began = absl::Now();
     std::vector<std::string> errors(kRanks);
     All([&](Rank& rank) {
-      errors[static_cast<size_t>(rank.rank())] = Work(rank);
+      const auto i = static_cast<size_t>(rank.rank());
+      errors[i] = Work(rank);
+      returned_[i] = true;
       ++done_;
     });
     trouble.join();
