@@ -19,6 +19,7 @@ TARGETS = {
     "docs/plugins.md": (1, "examples/plugin/BUILD"),
     "docs/chainerx.md": (1, "tests/chainerx/BUILD"),
     "docs/cpp.md": (7, "tests/client/BUILD"),
+    "docs/distributed.md": (1, "tests/client/BUILD"),
     "docs/runs.md": (1, "tests/client/BUILD"),
 }
 OF_FILES = "docs/adding_an_operator.md"

@@ -83,7 +83,8 @@ def init(
 
     Without a rank and a size the environment says them: RANK and WORLD_SIZE (torchrun),
     OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or
-    JOB_COMPLETION_INDEX and WORLD_SIZE (an indexed Job of Kubernetes).
+    JOB_COMPLETION_INDEX and WORLD_SIZE (an indexed Job of Kubernetes). MASTER_ADDR and MASTER_PORT are
+    not read: it is no daemon that listens there.
 
     Args:
       rank: of this session, from 0.

@@ -1,32 +1,23 @@
 """One rank of chainermn_test.py: `chainermn_ranks.py (chx|mpi) DIRECTORY`.
 
-Runs each scenario below, on chx or by ChainerMN's own communicator over MPI on NumPy, and saves what
-it has computed as DIRECTORY/RANK.npz. The numbers of a scenario depend on its name and the rank only.
+Runs each scenario below and of chainermn_extensions.py, on chx or by ChainerMN's own communicator over
+MPI on NumPy, and saves what it has computed as DIRECTORY/RANK.npz. The numbers of a scenario depend on
+its name and the rank only.
 """
 
 import sys
 import warnings
-import zlib
 
 import chainer
 import chainer.functions as F
 import chainer.links as L
 import chainermn
 import chainermn.functions as MF
+import chainermn_extensions  # noqa: F401  # its scenarios
 import numpy as np
 from chainer import training
 from chainer.training import extensions
-
-SCENARIOS = {}
-
-
-def scenario(function):
-    SCENARIOS[function.__name__] = function
-    return function
-
-
-def rng_of(name, rank=0):
-    return np.random.RandomState(zlib.crc32(f"{name} {rank}".encode()))
+from chainermn_common import MLP, SCENARIOS, points, rng_of, scenario, seeded, values_of
 
 
 @scenario
@@ -97,38 +88,6 @@ def objects(comm, device):
     }
 
 
-class MLP(chainer.Chain):
-    def __init__(self, units, outputs, inputs=None):
-        super().__init__()
-        with self.init_scope():
-            self.a = L.Linear(inputs, units)
-            self.b = L.Linear(units, outputs)
-
-    def forward(self, x):
-        return self.b(F.tanh(self.a(x)))
-
-
-def seeded(link, name, rank=0):
-    """Parameters from the name: they are the same on chx and NumPy, whose initializers differ."""
-    rng = rng_of(name, rank)
-    for _, param in sorted(link.namedparams()):
-        if param.array is not None:
-            param.array[...] = (rng.randn(*param.shape) / 4).astype("f")
-    return link
-
-
-def values_of(link, device):
-    host = chainer.get_device("@numpy")
-    return {name: host.send(param.array) for name, param in sorted(link.namedparams())}
-
-
-def points(n, inputs=6, classes=3):
-    rng = rng_of("points")
-    x = rng.randn(n, inputs).astype("f")
-    t = (x @ rng.randn(inputs, classes)).argmax(1).astype("i")
-    return chainer.datasets.TupleDataset(x, t)
-
-
 def train(comm, device, out, double_buffering=False):
     data = chainermn.scatter_dataset(
         points(48) if comm.rank == 0 else None, comm, shuffle=True, seed=1
@@ -162,9 +121,7 @@ def data_parallel(comm, device, out):
 
 @scenario
 def model_parallel(comm, device):
-    """A network whose layers are at ranks 0, 1, ... in turn, and which ends at rank 0."""
-    if comm.size == 1:
-        return {}
+    """A network that begins at rank 0, and whose layers are at ranks 0, 1, ... in turn."""
     model = chainermn.MultiNodeChainList(comm)
     sizes = [6] + [5] * (comm.size - 1) + [3]
     link = seeded(L.Linear(sizes[comm.rank], sizes[comm.rank + 1]), "model_parallel", comm.rank)
@@ -225,27 +182,31 @@ def dual_parallel(comm, device):
 
 @scenario
 def seq2seq(comm, device):
-    """An encoder at rank 0 and a decoder at rank 1, which learn to reverse."""
-    pair = comm.split(int(comm.rank > 1), comm.rank)
-    if comm.size == 1 or comm.rank > 1:
+    """Pairs of ranks, an encoder and a decoder, which learn to reverse. All encoders share gradients, and
+    all decoders do; each pair has words of its own. A last rank without another one has nothing to do.
+    """
+    pair = comm.split(comm.rank // 2, comm.rank)
+    of_data = comm.split(comm.rank % 2 if pair.size == 2 else 2, comm.rank)
+    if pair.size == 1:
         return {}
-    encodes = comm.rank == 0
-    rng = rng_of("seq2seq")
+    encodes = pair.rank == 0
+    rng = rng_of("seq2seq", of_data.rank)
     words = [rng.randint(0, 7, n).astype("i") for n in (4, 3, 3)]
     model = chainer.Chain()
     with model.init_scope():
-        model.embed = seeded(L.EmbedID(8, 5), "seq2seq", comm.rank)
+        model.embed = seeded(L.EmbedID(8, 5), "seq2seq", pair.rank)
         model.rnn = chainermn.links.create_multi_node_n_step_rnn(
-            seeded(L.NStepLSTM(1, 5, 5, 0.0), "seq2seq rnn", comm.rank),
+            seeded(L.NStepLSTM(1, 5, 5, 0.0), "seq2seq rnn", pair.rank),
             pair,
             None if encodes else 0,
             1 if encodes else None,
         )
         model.out = seeded(L.Linear(5, 8), "seq2seq out")
     model.to_device(device)
-    optimizer = chainer.optimizers.SGD(0.5).setup(model)
+    optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.SGD(0.5), of_data)
+    optimizer.setup(model)
     losses = []
-    for _ in range(4):
+    for _ in range(5):
         model.cleargrads()
         if encodes:
             *_, delegate = model.rnn([model.embed(device.send(w)) for w in words])

@@ -12,13 +12,16 @@ def run_by_mpi(size, arguments, addresses=(), env=()):
     Args:
       size: how many ranks.
       arguments: of Python.
-      addresses: of daemons, each of which has an equal share of the ranks.
+      addresses: of daemons, which have equal shares of the ranks, or the last ones a rank more.
       env: further variables of the environment.
     """
     shares = [["-n", str(size)]]
     if addresses:
-        share = str(size // len(addresses))
-        shares = [["-n", share, "-x", f"CHX_SERVER={address}"] for address in addresses]
+        ends = [size * i // len(addresses) for i in range(len(addresses) + 1)]
+        shares = [
+            ["-n", str(end - begin), "-x", f"CHX_SERVER={address}"]
+            for address, begin, end in zip(addresses, ends, ends[1:])
+        ]
     command = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"]
     command += ["--mca", "btl_vader_single_copy_mechanism", "none"]
     # Open MPI names its files by the process, whose number other tests' sandboxes have, too.

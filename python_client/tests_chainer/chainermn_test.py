@@ -35,7 +35,7 @@ def run_on_chx(size, directory, addresses, meet_at=""):
 @pytest.mark.parametrize("size", SIZES)
 def test_the_same_numbers_as_by_mpi(tmp_path, daemons, size):
     addresses, meet_at = daemons
-    run_by_mpi(size, [SCRIPT, "mpi", tmp_path])
+    run_by_mpi(size, ["-m", "mpi4py", SCRIPT, "mpi", tmp_path])  # which ends all where one fails
     expected = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(size)]
     for many in (False, True)[: 2 if size > 1 else 1]:
         run_on_chx(size, tmp_path, addresses if many else addresses[:1], meet_at if many else "")

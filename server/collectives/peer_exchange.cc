@@ -61,10 +61,10 @@ PeerExchange::PeerExchange(std::string group, GroupLayout layout, std::unique_pt
 std::string PeerExchange::WaitFor(absl::string_view op, const CallBoxes::Transfers& receives,
                                   const CallBoxes::Transfers& sends) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  // Rounded up: a wait that ends before the deadline is taken for a cut.
   const auto left = [deadline] {
-    return std::max(std::chrono::milliseconds(1),
-                    std::chrono::duration_cast<std::chrono::milliseconds>(
-                        deadline - std::chrono::steady_clock::now()));
+    return std::max(std::chrono::milliseconds(1), std::chrono::ceil<std::chrono::milliseconds>(
+                                                      deadline - std::chrono::steady_clock::now()));
   };
   std::string why;
   std::vector<int> absent;

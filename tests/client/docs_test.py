@@ -1,4 +1,4 @@
-"""The programs of docs/cpp.md and docs/runs.md print what these say."""
+"""The programs in C++ of docs/cpp.md, docs/runs.md and docs/distributed.md print what these say."""
 
 import os
 import re

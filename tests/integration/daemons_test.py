@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import time
@@ -91,6 +92,49 @@ def test_a_daemon_that_stops_is_named_and_left_behind(signum):
             go_on(survivors, [0, 3], first.peer_address)
 
 
+# Takes part until that fails, in small and large exchanges.
+WORKING = """
+    d = chx.distributed
+    group = d.init({rank}, {size}, address={address!r})
+    small, large = chx.ones(4), chx.ones(300000)
+    say("works")
+    try:
+        while True:
+            for x in (small, large):
+                assert float(d.all_reduce(x)[-1]) == {size}
+                assert d.all_gather(x)[-1, -1].item() == 1
+    except chx.ContextError as error:
+        say(str(error).splitlines()[0])
+    say(float(large.sum()), "are as they were")
+    hear()
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("whole_daemon", [False, True])
+def test_at_any_moment_the_others_learn_which_rank_it_was(signum, whole_daemon):
+    with daemons(3, f"--collective-timeout={TIMEOUT}s", "--lease=1s") as places:
+        for _ in range(1 if whole_daemon else 3):
+            with contextlib.ExitStack() as stack:
+                processes = []
+                for rank, daemon in enumerate(places):
+                    program = WORKING.format(rank=rank, size=3, address=places[0].peer_address)
+                    processes.append(stack.enter_context(Process(daemon.address, program)))
+                all_say(processes, "works")
+                time.sleep(random.SystemRandom().random() / 5)
+                os.kill((places if whole_daemon else processes)[1].process.pid, signum)
+                for process in (processes[0], processes[2]):
+                    said = process.hear()
+                    # A daemon that stops in an exchange leaves it unfinished: no more is known.
+                    assert "in which rank 1 " in said or (
+                        whole_daemon
+                        and signum == signal.SIGSTOP
+                        and "the connection to other daemons was cut" in said
+                    ), said
+                    assert "form it again" in said
+                    assert process.hear() == "300000.0 are as they were"
+
+
 def test_the_daemon_where_they_met_may_die():
     with (
         daemons(3, f"--collective-timeout={TIMEOUT}s") as (first, second, third),
@@ -117,6 +161,41 @@ def test_a_process_that_stops_is_named(signum):
         # none has come.
         fail(survivors, "rank 1 has left", "rank 1 did not come", "ranks 1, 2 did not come")
         go_on(survivors, [0, 2], first.peer_address)
+
+
+# As torchrun's workers see it: a store of PyTorch's listens at MASTER_PORT.
+BY_TORCHRUN = """
+    import os
+    os.environ.update({environment})
+    group = chx.distributed.init()
+    say(group.rank, group.size, chx.distributed.all_reduce(chx.ones(2)).tolist())
+    hear()
+"""
+
+
+@pytest.mark.parametrize("of_daemons", [1, 2])
+def test_the_address_of_torchrun_is_not_where_daemons_meet(of_daemons):
+    """Where the daemons listen on the same host, CHX_GROUP_ADDRESS=$MASTER_ADDR:PORT says it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as store,
+        daemons(2) as (first, second),
+        contextlib.ExitStack() as stack,
+    ):
+        store.settimeout(0)
+        host, port = store.getsockname()
+        said_by_torchrun = {"MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+        if of_daemons == 2:
+            _, peer_port = first.peer_address.split(":")
+            said_by_torchrun["CHX_GROUP_ADDRESS"] = f"{host}:{peer_port}"
+        processes = []
+        for rank, daemon in enumerate((first, second) if of_daemons == 2 else (first, first)):
+            environment = {**said_by_torchrun, "RANK": str(rank)}
+            program = BY_TORCHRUN.replace("{environment}", repr(environment))
+            processes.append(stack.enter_context(Process(daemon.address, program)))
+        for rank, process in enumerate(processes):
+            assert process.hear() == f"{rank} 2 [2.0, 2.0]"
+        with pytest.raises(BlockingIOError):  # nobody has connected
+            store.accept()
 
 
 def test_daemons_that_do_not_belong_together():

@@ -108,6 +108,8 @@ class Rank {
     session_->stop().EndSession();
     groups_.WakeStopped();
   }
+  // What it does then, when nobody uses the session any more. Nor may the rank be used.
+  void Destroy() { session_.reset(); }
   void set_line(std::string line) { line_ = std::move(line); }
   // Where groups meet that it joins from now on.
   void set_address(std::string address) { address_ = std::move(address); }

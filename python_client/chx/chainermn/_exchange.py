@@ -6,6 +6,7 @@ Graphs of the daemon go through: whoever wants none gives arrays without.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
@@ -90,6 +91,11 @@ class Graph(NamedTuple):
 # Before a tag is used again.
 _NUMBERS = 1 << 20
 
+# Of arrays in graphs: all communicators of a group count on.
+_numbers: weakref.WeakKeyDictionary[ProcessGroup, itertools.count[int]] = (
+    weakref.WeakKeyDictionary()
+)
+
 
 class Exchange:
     """The ranks of a group. Functions that tell specs give them with what they have got."""
@@ -97,7 +103,7 @@ class Exchange:
     def __init__(self, group: ProcessGroup) -> None:
         self.group = group
         self.messages = Messages(group)
-        self._numbers = itertools.count()  # of arrays in graphs
+        self._numbers = _numbers.setdefault(group, itertools.count())
 
     @property
     def device(self) -> chx.Device:

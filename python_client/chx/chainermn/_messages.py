@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections import deque
 from typing import Any
 
@@ -15,6 +16,12 @@ from chx.distributed import ProcessGroup
 
 # What goes with the length, in one exchange: most objects fit.
 _FIRST = 504
+
+
+# Messages of tags that were not asked for yet, by source: a group may have several communicators.
+_kept: weakref.WeakKeyDictionary[ProcessGroup, dict[int, deque[tuple[int, Any]]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _to_bytes(value: Any) -> np.ndarray:
@@ -43,7 +50,7 @@ class Messages:
 
     def __init__(self, group: ProcessGroup) -> None:
         self._group = group
-        self._kept: dict[int, deque[tuple[int, Any]]] = {}  # by source: those of other tags
+        self._kept = _kept.setdefault(group, {})
 
     def _array(self, data: np.ndarray) -> chx.ndarray:
         return chx.array(data, device=self._group.session.devices[0])
