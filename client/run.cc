@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "client/ops.h"
+#include "client/program_state.h"
 #include "client/run_calls.h"
 #include "ops/error.h"
 
@@ -46,6 +49,12 @@ StopRule StopRule::NoImprovement(std::string metric, int64_t patience) {
   return {Kind::kNoImprovement, std::move(metric), 0, patience};
 }
 
+// The program of Weights, for arrays as it was called with last.
+struct Run::Copies {
+  Mutex mutex;
+  absl::optional<Program> program ABSL_GUARDED_BY(mutex);
+};
+
 // What it is made of.
 struct Run::Access {
   static Run From(Session* session, RunInfo info) {
@@ -56,6 +65,7 @@ struct Run::Access {
     run.steps_per_epoch_ = std::max<int64_t>(info.steps_per_epoch, 1);
     run.metrics_ = std::move(info.metrics);
     run.evaluation_metrics_ = std::move(info.evaluation_metrics);
+    run.copies_ = std::make_shared<Copies>();
     return run;
   }
 
@@ -166,6 +176,23 @@ absl::StatusOr<Run::Event> Run::Wait(std::chrono::milliseconds timeout) {
       return absl::DeadlineExceededError(absl::StrCat("[runs] '", name_, "' has not ended yet"));
     }
   }
+}
+
+absl::StatusOr<std::vector<Array>> Run::Weights(absl::Span<const Array> arrays) const {
+  CHX_ASSIGN_OR_RETURN(const std::vector<ArrayBody*> bodies, internal::BodiesOf(arrays));
+  MutexLock lock(&copies_->mutex);
+  absl::optional<Program>& program = copies_->program;
+  if (program.has_value() && program->state()->programs[0]->CheckArguments(bodies).ok()) {
+    return program->Run(arrays);  // one command: no step comes between two of the copies
+  }
+  const auto copy_all = [](absl::Span<const Array> originals) -> Program::Results {
+    std::vector<Array> copies;
+    for (const Array& original : originals) copies.push_back(copy(original.AsGradStopped()));
+    return copies;
+  };
+  CHX_ASSIGN_OR_RETURN(program, Program::Trace(*session_, copy_all, arrays));
+  // The run has waited while it was recorded.
+  return std::exchange(program->state()->first_results, {});
 }
 
 absl::Status Run::Pause() {

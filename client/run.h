@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "absl/types/variant.h"
 #include "base/ref.h"
 #include "client/array.h"
@@ -129,6 +131,9 @@ class Run {
   // Waits for the end, and gives the last event. kChainerx: a step has failed;
   // absl::IsDeadlineExceeded: the run goes on.
   absl::StatusOr<Event> Wait(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
+  // Copies of arrays of its session, all as the same step has left them, while it goes on. They are
+  // in no graph.
+  absl::StatusOr<std::vector<Array>> Weights(absl::Span<const Array> arrays) const;
   // Returns when it stands between two steps, or has ended.
   absl::Status Pause();
   absl::Status Resume();  // after Pause, or where `pause_at` has it wait
@@ -140,6 +145,7 @@ class Run {
   friend absl::StatusOr<Run> AttachRun(Session& session, const std::string& name);
   friend absl::StatusOr<std::vector<Run>> ListRuns(Session& session);
   struct Access;
+  struct Copies;
 
   Ref<Session> session_;
   std::string name_;
@@ -147,6 +153,7 @@ class Run {
   int64_t steps_per_epoch_ = 1;
   std::vector<std::string> metrics_;
   std::vector<std::string> evaluation_metrics_;
+  std::shared_ptr<Copies> copies_;
 };
 
 // A run's events from a number on to the last, which is given in any case. Where some of them are

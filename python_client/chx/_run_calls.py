@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,8 @@ from chx._compat import TypeAlias
 from chx._core import ndarray
 from chx._data_files import FileArray
 from chx._numpy import creation
-
-if TYPE_CHECKING:
-    from chx.runs import StopRule
+from chx._runtime.containers import map_leaves
+from chx._stop_rules import StopRule
 
 Each: TypeAlias = Union[ndarray, FileArray]
 Data: TypeAlias = Union[Each, Sequence[Each]]
@@ -194,6 +193,15 @@ def given_rows(given: Any, rows: int) -> npt.NDArray[np.int64]:
             f"[runs] expects rows of 0 to {rows - 1}, got {table.min()} to {table.max()}"
         )
     return table.astype(np.int64)
+
+
+def copies(arrays: Any) -> Any:
+    """For jit, whose calls are one command each: no step of a run comes between two of the copies."""
+
+    def copy(leaf: Any) -> Any:
+        return leaf.as_grad_stopped().copy() if isinstance(leaf, ndarray) else leaf
+
+    return map_leaves("weights", copy, arrays)
 
 
 def steps_of(numbers: Sequence[int] | None) -> list[int]:

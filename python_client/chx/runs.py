@@ -12,15 +12,16 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from chx import _core, _data_files, _run_calls, _run_views
+from chx import _core, _data_files, _programs, _run_calls, _run_views
 from chx._data_files import FileArray
 from chx._run_calls import Data
 from chx._runtime import recording as _recording
+from chx._stop_rules import StopRule, above, below, nan, no_improvement
 
 __all__ = [
     "Event",
@@ -38,40 +39,13 @@ __all__ = [
     "start",
 ]
 
+T = TypeVar("T")
+
 _KINDS = ("started", "log", "evaluation", "paused", "resumed", "warning", "ended")
 _STATES = ("running", "paused", "ended", "suspended")
 _GO_ON, _PAUSE, _STOP = range(3)
 _WAIT = 1.0  # seconds, of one question for events: Ctrl-C is heard between two
 _NEVER = 2**62  # steps
-
-
-class StopRule(NamedTuple):
-    """When a run ends before its last step; below(), above(), nan() and no_improvement() make them."""
-
-    kind: int
-    metric: str
-    bound: float = 0.0
-    patience: int = 0
-
-
-def nan(metric: str) -> StopRule:
-    """Ends the run when the metric is NaN. "evaluation/NAME" is a metric of the evaluation."""
-    return StopRule(0, metric)
-
-
-def below(metric: str, bound: float) -> StopRule:
-    """Ends the run when the metric is below the bound."""
-    return StopRule(1, metric, bound)
-
-
-def above(metric: str, bound: float) -> StopRule:
-    """Ends the run when the metric is above the bound."""
-    return StopRule(2, metric, bound)
-
-
-def no_improvement(metric: str, patience: int) -> StopRule:
-    """Ends the run when the metric was not smaller than ever before for so many times in a row."""
-    return StopRule(3, metric, 0.0, patience)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +82,7 @@ class Run:
         self.steps_per_epoch: int = info[4]
         self._metrics: tuple[str, ...] = info[5]
         self._evaluation_metrics: tuple[str, ...] = info[6]
+        self._copies = _programs.jit(_run_calls.copies)
 
     def __repr__(self) -> str:
         _, state, step, steps, *_ = self._info()
@@ -223,6 +198,17 @@ class Run:
           ValueError: there is no such metric.
         """
         _run_views.plot(self, file, metrics)
+
+    def weights(self, arrays: T) -> T:
+        """Copies of arrays, all as the same step of the run has left them, while it goes on.
+
+        Args:
+          arrays: of its session, such as load() gives: one, or dicts, lists and tuples of them.
+
+        Returns:
+          The same containers with the copies, which are in no graph.
+        """
+        return self._copies(arrays)
 
     def pause(self) -> None:
         """Returns when the run stands between two steps, or has ended. It waits for resume()."""

@@ -80,10 +80,15 @@ def test_other_shapes_and_values_are_recorded_anew():
 
 
 def test_the_cache_is_bounded():
+    """What was used longest ago makes room, not what was recorded first."""
     f = chx.jit(lambda x: x + 1, maxsize=2)
-    for n in (1, 2, 3, 1, 3):
+    hits = []
+    for n in (1, 2, 1, 3, 1, 2, 1, 3):
+        before = f.cache_info().hits
         assert chx.to_numpy(f(chx.zeros(n))).tolist() == [1] * n
-    assert f.cache_info()[:4] == (1, 4, 2, 2)
+        hits.append(f.cache_info().hits - before)
+    assert hits == [0, 0, 1, 0, 1, 0, 1, 0]
+    assert f.cache_info()[:4] == (3, 5, 2, 2)
 
 
 def test_repeat():

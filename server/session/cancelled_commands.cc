@@ -106,7 +106,8 @@ void RunCommand(const Command& command, CommandContext& context) {
   recording->Before(command);
   std::visit(run, command);
   if (context.state.programs.recording() == recording) {
-    recording->After(command, context.output.errors.size() > errors);
+    const auto& found = context.output.errors;
+    recording->After(command, found.size() > errors ? found.back().error.get() : nullptr);
   }
 }
 

@@ -19,6 +19,14 @@ absl::Status CannotRecord(absl::string_view what, absl::string_view how) {
                    absl::StrCat("[jit] cannot record ", what, ": ", how));
 }
 
+// A function that fails. Where its memory is too much for the session, the error is of that kind.
+absl::Status CannotRecord(const RootError& failure) {
+  const absl::Status status = CannotRecord(
+      "a function that fails", absl::StrCat(failure.op, ": ", failure.status.message()));
+  if (KindOf(failure.status) != ErrorKind::kMemory) return status;
+  return MakeError(ErrorKind::kMemory, status.message());
+}
+
 }  // namespace
 
 Recording::Recording(uint64_t number, SessionState* state, bool keep_commands)
@@ -217,11 +225,11 @@ void Recording::Before(const Command& command) {
   std::visit(before, command);
 }
 
-void Recording::After(const Command& command, bool failed) {
+void Recording::After(const Command& command, const RootError* failure) {
   ran_ += std::chrono::steady_clock::now() - began_;
   const int64_t grown = recorder_.Bytes() - recorded_;
   if (grown > 0 && Charge(grown)) recorded_ += grown;
-  if (failed) Fail(CannotRecord("a function that fails", "an error was raised in it"));
+  if (failure != nullptr) Fail(CannotRecord(*failure));
   const auto after = [this](const auto& c) {
     using C = std::decay_t<decltype(c)>;
     if constexpr (std::is_same_v<C, command::UploadPart>) {

@@ -33,7 +33,8 @@ class Recording {
   absl::Status Begin(absl::Span<const Handle> arguments);
   // Around each command.
   void Before(const Command& command);
-  void After(const Command& command, bool failed);
+  // `failure`: of the command; null: there is none.
+  void After(const Command& command, const RootError* failure);
   // The step cannot be recorded.
   void Fail(absl::Status why);
 

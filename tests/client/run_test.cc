@@ -15,9 +15,12 @@
 namespace chx {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Key;
 using testing::SizeIs;
 
@@ -230,6 +233,45 @@ TEST_F(RunTest, IsPausedResumedStoppedAndFoundAgain) {
   for (const Training& each : listed) names.push_back(each.name());
   EXPECT_THAT(names, ElementsAre("long", "short"));
   EXPECT_THAT(MessageOf(AttachRun(*session_, "other")), HasSubstr("other"));
+}
+
+TEST_F(RunTest, WeightsAreOfOneStep) {
+  constexpr size_t kArrays = 100;  // more than the commands that are carried out at once
+  std::vector<Array> all;
+  for (size_t i = 0; i < kArrays; ++i) all.push_back(zeros(*session_, {3}));
+  const Array x = ones(*session_, {8, 1});
+  const auto step = [&all](absl::Span<const Array> in) -> Program::Results {
+    for (Array& each : all) CHX_RETURN_IF_ERROR(each += sum(in[0]));
+    return std::vector<Array>{sum(all[0])};
+  };
+  const absl::StatusOr<Program> program =
+      Program::Trace(*session_, step, {take(x, zeros(*session_, {1}, Dtype::kInt64), 0)});
+  ASSERT_OK(program.status());
+  RunOptions options;
+  options.steps = int64_t{1} << 40;
+  options.log_every = options.steps;
+  absl::StatusOr<Training> run = StartRun({*program, {x}, 1, {"sum"}}, options);
+  ASSERT_OK(run.status());
+  float last = 0;
+  for (int i = 0; i < 200; ++i) {
+    const absl::StatusOr<std::vector<Array>> weights = run->Weights(all);
+    ASSERT_OK(weights.status());
+    ASSERT_THAT(*weights, SizeIs(kArrays));
+    const std::vector<Operand> parts(weights->begin(), weights->end());
+    const std::vector<float> values = Floats(concatenate(parts, 0));
+    const float first = values[0];
+    ASSERT_THAT(values, AllOf(SizeIs(3 * kArrays), Each(first)));
+    EXPECT_GE(first, last);
+    last = first;
+  }
+  EXPECT_GT(last, 1);
+  // Of other shapes; of none; of one that has no value.
+  EXPECT_THAT(run->Weights({x, all[0]})->at(0).spec().shape.span(), ElementsAre(8, 1));
+  EXPECT_THAT(*run->Weights({}), IsEmpty());
+  EXPECT_FALSE(run->Weights({Array()}).ok());
+  EXPECT_EQ(run->state().value(), Training::State::kRunning);
+  ASSERT_OK(run->Stop());
+  EXPECT_EQ(Floats(run->Weights(all)->at(99))[0], Floats(all[0])[0]);
 }
 
 TEST_F(RunTest, EndsByRulesAndByErrors) {

@@ -18,6 +18,14 @@ def wait_until(condition, seconds=10):
     return False
 
 
+def _is_stopped(task):
+    try:
+        with open(f"{task}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+    except OSError:  # it has ended meanwhile
+        return True
+
+
 class Daemon:
     """Started with flags; `address` is where it listens."""
 
@@ -50,6 +58,12 @@ class Daemon:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def freeze(self):
+        """Stops it, until SIGCONT or SIGKILL; returns when no thread of it runs."""
+        self.process.send_signal(signal.SIGSTOP)
+        threads = f"/proc/{self.process.pid}/task"
+        assert wait_until(lambda: all(_is_stopped(f"{threads}/{t}") for t in os.listdir(threads)))
 
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/status") as file:

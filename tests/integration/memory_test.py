@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -188,3 +189,26 @@ def test_memory_of_killed_clients_goes_back_to_the_system():
         print(f"at rest {rest / MIB:.1f}, with 50 clients {full / MIB:.1f}")
         print(f"afterwards {daemon.resident_bytes() / MIB:.1f} MiB")
         assert back
+
+
+def test_a_function_on_more_than_the_quota_is_not_recorded():
+    """The error has the figures; nothing is kept, and smaller ones are recorded."""
+    with Daemon("--session-memory=64MiB") as daemon, chx.connect(daemon.address):
+        x = chx.ones((1 << 20,), "float32")  # 4 MiB
+
+        @chx.jit
+        def sums(x, count):
+            return sum([x * i for i in range(count)], x)
+
+        for _ in range(2):
+            with pytest.raises(chx.OutOfMemoryError) as raised:
+                sums(x, 30)
+            assert re.search(
+                r"\[jit\] cannot record a function that fails: multiply: out of memory: [0-9.]+ MiB "
+                r"more are needed, and the session holds [0-9.]+ MiB of its limit of 64 MiB",
+                str(raised.value),
+            )
+            assert sums.cache_info().currsize == 0
+        for _ in range(3):
+            assert chx.to_numpy(sums(x, 8))[-1] == 29
+        assert sums.cache_info().currsize == 1 and sums.cache_info().unplanned == ()

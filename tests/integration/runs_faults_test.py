@@ -5,13 +5,15 @@ CHX_FAULTS_ROUNDS: how often; more than in CI by hand.
 
 import os
 import resource
+import signal
+import time
 
 import chx
 import pytest
 
 from .daemon import wait_until
 from .runs import NAME
-from .whole_runs import fit, found, uninterrupted
+from .whole_runs import LONG, fit, found, gates_of, kill_under_way, let_end, uninterrupted
 
 pytest_plugins = ["tests.integration.whole_runs"]
 
@@ -19,31 +21,34 @@ ROUNDS = int(os.environ.get("CHX_FAULTS_ROUNDS", 2))
 
 
 def unfinished(keeper):
-    """The file that is being written, if there is one."""
+    """The file that is being written, if there is one: what is left of others goes as a daemon begins."""
     return [name for name in os.listdir(keeper.folder) if not name.endswith(".session")]
 
 
-def attached(keeper):
-    session = chx.connect(keeper.address, session=NAME)
-    return session, chx.runs.attach("fit")
-
-
 def test_killed_while_it_writes(keeper, rng):
-    """As soon as a file is seen that is not whole; some such moments pass before one is seen."""
+    """As soon as a file is seen that is not whole; it is left so."""
     seed = rng.randrange(1000)
-    want = uninterrupted(seed)
+    want = uninterrupted(seed, **LONG)
+    gates = gates_of(rng, want[0])
     session = chx.connect(keeper.address, session=NAME)
-    run = fit(session, seed, snapshot_every=20)
-    assert wait_until(keeper.files)
-    before = set(unfinished(keeper))
+    session.save("large", chx.ones((1 << 18,)))  # whose file takes a while
+    run = fit(session, seed, snapshot_every=20, pause_at=gates, **LONG)
+
+    def kill():
+        """Whether there was a moment for it. The daemon stands while it is seen that it is one."""
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            if unfinished(keeper):
+                keeper.daemon.freeze()
+                if unfinished(keeper):
+                    keeper.daemon.kill()
+                    return True
+                keeper.daemon.process.send_signal(signal.SIGCONT)
+        return False
+
     for _ in range(ROUNDS):
-        wait_until(
-            lambda run=run, old=before: set(unfinished(keeper)) - old or run.state == "ended"
-        )
-        keeper.daemon.kill()
-        keeper.start()
-        before = set(unfinished(keeper))
-        session, run = attached(keeper)
+        session, run = kill_under_way(rng, keeper, run, gates, kill=kill)
+    let_end(run)
     assert found(session, run) == want
     session.discard()
 
@@ -51,20 +56,17 @@ def test_killed_while_it_writes(keeper, rng):
 def test_no_room_for_snapshots(keeper, rng):
     """The run goes on; the last snapshot that was whole is that of the next daemon."""
     seed = rng.randrange(1000)
-    want = uninterrupted(seed)
+    want = uninterrupted(seed, **LONG)
+    gates = gates_of(rng, want[0])
     session = chx.connect(keeper.address, session=NAME)
-    run = fit(session, seed, snapshot_every=20)
+    run = fit(session, seed, snapshot_every=20, pause_at=gates, **LONG)
     assert wait_until(keeper.files)
     for _ in range(ROUNDS):
         process = keeper.daemon.process.pid
         _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
         resource.prlimit(process, resource.RLIMIT_FSIZE, (rng.choice((0, 1000, 5000)), hard))
-        step = run.step
-        wait_until(lambda run=run, to=step + 100: run.step >= to or run.state == "ended")
-        assert keeper.files()
-        keeper.daemon.kill()
-        keeper.start()
-        session, run = attached(keeper)
+        session, run = kill_under_way(rng, keeper, run, gates)
+    let_end(run)
     assert found(session, run) == want
     session.discard()
 

@@ -266,6 +266,37 @@ def test_records_beside_it(session):
     assert chx.to_numpy(w).tolist() == [2.0 * run.step] * 4
 
 
+def test_weights_are_of_one_step(session):
+    """All arrays of a fetch, also more of them than the commands that are carried out at once."""
+    arrays = [chx.zeros((3,)) for _ in range(100)]
+    w = chx.zeros((2, 2)).require_grad()
+
+    @chx.jit
+    def step(x):
+        for array in (*arrays, w.as_grad_stopped()):
+            array += chx.sum(x)
+        return chx.sum(arrays[-1])
+
+    run = chx.runs.start(step, chx.ones((8, 1)), batch_size=1, steps=ENDLESS, log_every=ENDLESS)
+    first = run.step
+    last = 0
+    for _ in range(200):
+        found = run.weights({"w": w, "all": tuple(arrays), "rate": 0.5, "name": "model"})
+        assert (type(found["all"]), found["rate"], found["name"]) == (tuple, 0.5, "model")
+        assert not found["w"].is_backprop_required() and found["w"] is not w
+        parts = [array.reshape(-1) for array in (*found["all"], found["w"])]
+        values = chx.to_numpy(chx.concatenate(parts))
+        assert len(values) == 304 and (values == values[0]).all()
+        assert values[0] >= last
+        last = values[0]
+    # The run was not paused for it.
+    assert (run.state, last > first + 1) == ("running", True)
+    assert [event.kind for event in run.events()] == ["started"]
+    run.stop()
+    assert chx.to_numpy(run.weights(w)).tolist() == [[run.step] * 2] * 2
+    assert run.weights([]) == []
+
+
 def test_arguments(session):
     x = chx.ones((8, 4))
     step = endless_step(chx.zeros((4,)))
