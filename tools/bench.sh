@@ -12,6 +12,7 @@
 # `tools/bench.sh fairness [equal] [weights] [hogs] [idle]`: how sessions share a daemon; writes nothing.
 # `tools/bench.sh collectives`: all_reduce between ranks of one daemon and of several, against Gloo and
 # the newest PyTorch, and how much of it is hidden behind a backward pass; writes nothing.
+# `tools/bench.sh dlpack`: no benchmark: exchanges arrays with both versions of PyTorch, and JAX, by DLPack.
 # `tools/bench.sh snapshot`: sessions to disk and back, against a plain file; writes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,7 +36,7 @@ make_venv() {
 }
 make_venv "$venv" tools/requirements-bench.txt
 case "${1:-}" in
-  "" | --* | ops | gpt | collectives) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
+  "" | --* | ops | gpt | collectives | dlpack) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
 esac
 # Without the CUDA backend, which takes some ten minutes to compile.
 bazel build --config=release //server:chxd //server/gloo:libchxd_gloo.so //python_client \
@@ -68,6 +69,13 @@ case "${1:-}" in
     exit
     ;;
 esac
+
+if [ "${1:-}" = dlpack ]; then
+  for each in "$venv" "$new_venv"; do
+    CHX_CHXD=.bazel/bin/server/chxd PYTHONPATH="$stage" "$each/bin/python" tests/perf/dlpack_check.py
+  done
+  exit
+fi
 
 if [ "${1:-}" = gpt ]; then
   shift

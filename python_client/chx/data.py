@@ -76,6 +76,9 @@ def prefetch(batches: Iterable[Any], ahead: int = 2, device: DeviceLike = None) 
     The thread takes minibatches from `batches`, so reading and preparing them also goes on beside the
     steps, and ends with the iteration. What `batches` raises, is raised here in its turn.
 
+    Over a Unix socket, an array of up to 2 MB is sent while steps wait to run. For a larger one the thread
+    asks the daemon for memory, and the answer comes after the steps that were called before it.
+
     Args:
       batches: arrays of NumPy, or tuples, lists and dicts of them.
       ahead: how many minibatches may wait; each takes memory of the session.

@@ -1,12 +1,18 @@
 """chx.data: minibatches, and the thread that uploads them beside the steps."""
 
 import collections
+import os
+import signal
+import sys
 import threading
 import time
 
 import chx
 import numpy as np
 import pytest
+
+sys.path.insert(0, os.getcwd())  # the runfiles
+from tests.integration.daemon import Daemon
 
 pytestmark = pytest.mark.usefixtures("seeded_session")
 
@@ -103,6 +109,46 @@ def test_batches_are_made_beside_the_steps():
         assert float(x) == i
         taken.set()
         assert made.wait(20)
+
+
+@pytest.mark.parametrize("shape", [(200, 300), (64, 784)])
+def test_minibatches_are_sent_before_a_step_has_run(seeded_session, shape):
+    """The daemon stands still: the step cannot end, and still the ones after it are on their way."""
+    made = []
+
+    def batches():
+        for i in range(8):
+            made.append(i)
+            yield np.full(shape, i, "float32")
+
+    with Daemon() as daemon, chx.connect(daemon.address) as session:
+        chx._core._set_default_session(seeded_session)
+        iterator = chx.data.prefetch(batches(), ahead=2, device=session.devices[0])
+        assert float(next(iterator).sum()) == 0  # now there is memory for uploads
+        wait_for(lambda: len(made) == 3)  # 1 and 2 are ahead, or 2 is just being sent
+        two = [next(iterator), next(iterator)]
+        assert [float(x.mean()) for x in two] == [1, 2]
+        wait_for(lambda: len(made) == 5)
+        x = next(iterator)
+        assert float(x.mean()) == 3
+        wait_for(lambda: len(made) == 6)  # 4 has been sent; 5 may be on its way
+        os.kill(daemon.process.pid, signal.SIGSTOP)
+        # What waits for the daemon would wait for ever.
+        alarm = threading.Timer(20, os.kill, (daemon.process.pid, signal.SIGCONT))
+        alarm.start()
+        try:
+            before = session.stats()
+            result = (x * 2).mean()
+            nexts = [next(iterator) for _ in range(3)]  # 6 is made and sent after the step
+            after = session.stats()
+        finally:
+            alarm.cancel()
+            os.kill(daemon.process.pid, signal.SIGCONT)
+        assert len(made) >= 7
+        assert after["round_trips"] == before["round_trips"]
+        assert after["commands"] > before["commands"]
+        assert float(result) == 6
+        assert [float(x.mean()) for x in nexts] == [4, 5, 6]
 
 
 def test_errors_are_raised_in_their_turn():

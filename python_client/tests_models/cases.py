@@ -23,10 +23,10 @@ def _data(name):
     return os.path.join(EXAMPLES, "data", name)
 
 
-def _images(count, steps, seed):
-    """Indices (steps, count) of digits, and all digits: images in [0, 1] and labels."""
+def _images(count, steps, seed, held_out=0):
+    """Indices (steps, count) of digits but the last ones, and all digits: images in [0, 1] and labels."""
     images, labels = (common.load_idx(_data(f"mnist-{kind}.gz")) for kind in ("images", "labels"))
-    chosen = np.random.RandomState(seed).randint(0, len(labels), (steps, count))
+    chosen = np.random.RandomState(seed).randint(0, len(labels) - held_out, (steps, count))
     return chosen, common.scaled(images), labels.astype(np.int32)
 
 
@@ -45,15 +45,18 @@ def gpt_case(steps=60):
     )
 
 
-def resnet_case(steps=40):
-    chosen, images, labels = _images(16, steps, 2)
-    initial, stats = resnet.initial((8, 16), 1)
+def resnet_case(steps=200):
+    """So many steps that it reads most digits that it has not seen."""
+    chosen, images, labels = _images(32, steps, 2, resnet.HELD_OUT)
+    widths = (8, 16, 32)
+    initial, stats = resnet.initial(widths, 1)
     return types.SimpleNamespace(
-        widths=(8, 16),
+        widths=widths,
         initial=initial,
         stats=stats,
         batches=[(images[rows][:, None], labels[rows]) for rows in chosen],
-        rate=chx.schedules.one_cycle(0.05, steps),
+        held_out=(images[-resnet.HELD_OUT :, None], labels[-resnet.HELD_OUT :]),
+        rate=chx.schedules.one_cycle(0.1, steps),
         decay=1e-4,
     )
 

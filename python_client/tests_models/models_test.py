@@ -1,8 +1,8 @@
 """The examples' models train as those of PyTorch do, from the same parameters and minibatches.
 
 torch_curves.py has made the curves. In float64 only the last digits may differ. In float32 each library
-rounds sums in an order of its own, and training makes the differences grow: chx may be ten times as far
-from the curve in float64 as PyTorch's own float32 is.
+rounds sums in an order of its own, and training makes the differences grow: in each tenth of the steps,
+chx may be ten times as far from the curve in float64 as PyTorch's own float32 has been until then.
 """
 
 import json
@@ -44,7 +44,7 @@ def losses_of(step, batches, jit, set_rate=lambda number: None):
     if jit:
         assert step.cache_info().misses == 1
         assert step.cache_info().unplanned == ()
-    return chx.stack(losses).tolist()
+    return {"losses": chx.stack(losses).tolist()}
 
 
 def train_gpt(dtype, jit):
@@ -55,17 +55,26 @@ def train_gpt(dtype, jit):
     return losses_of(step, case.batches, jit, set_rate)
 
 
+def scores_of(model, images):
+    """By the means and variances of all batches."""
+    with chx.no_backprop_mode():
+        return model(chx.array(images), training=False)
+
+
 def train_resnet(dtype, jit):
-    """Its losses, then scores by the means and variances of all batches."""
+    """Its losses; then its scores of a digit that it has not seen, and its accuracy for such ones."""
     case = cases.resnet_case()
     params, stats = leaves(case.initial, dtype), arrays(case.stats, dtype)
     model = resnet.ResNet(case.widths, params, stats)
     optimizer, set_rate = resnet.optimizer_of(params, case.rate, case.decay)
     batches = [(x.astype(dtype), t) for x, t in case.batches]
-    losses = losses_of(resnet.step_of(model, optimizer), batches, jit, set_rate)
-    with chx.no_backprop_mode():
-        scores = model(chx.array(batches[0][0]), training=False)
-    return losses + scores[0].tolist()
+    images, labels = case.held_out[0].astype(dtype), chx.array(case.held_out[1])
+    before = chx.accuracy(scores_of(model, images), labels).item()
+    curve = losses_of(resnet.step_of(model, optimizer), batches, jit, set_rate)
+    scores = scores_of(model, images)
+    accuracy = chx.accuracy(scores, labels).item()
+    assert before < 0.2 and accuracy > 0.85
+    return curve | {"scores": scores[0].tolist(), "accuracy": accuracy}
 
 
 def train_vae(dtype, jit):
@@ -78,18 +87,35 @@ def train_vae(dtype, jit):
 
 MODELS = {"gpt": train_gpt, "resnet": train_resnet, "vae": train_vae}
 
+# Of the loss at first, what the last tenth of the steps may still have.
+LEFT = {"gpt": 0.5, "resnet": 0.25, "vae": 0.5}
+
+
+def tenths(values):
+    return np.array(values).reshape(10, -1)
+
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("model", MODELS)
 def test_losses_are_those_of_pytorch(model, dtype, jit):
-    want = np.array(CURVES[model]["float64"])
-    by_rounding = np.abs(np.array(CURVES[model]["float32"]) - want).max()
-    got = np.array(MODELS[model](dtype, jit))
-    error = np.abs(got - want).max()
-    print(model, dtype, "differs by", error, "and PyTorch's float32 by", by_rounding)
-    assert want[0] - want.min() > 1  # it learns
-    assert error <= (1e-9 * want[0] if dtype == "float64" else 10 * by_rounding)
+    want, single = CURVES[model]["float64"], CURVES[model]["float32"]
+    got = MODELS[model](dtype, jit)
+    assert got.keys() == want.keys()
+    means = tenths(got["losses"]).mean(axis=1)
+    print(model, dtype, "means of the losses:", means.round(3))
+    assert means[-1] < LEFT[model] * got["losses"][0]  # it learns
+    errors = tenths(np.abs(np.subtract(got["losses"], want["losses"]))).max(axis=1)
+    by_rounding = tenths(np.abs(np.subtract(single["losses"], want["losses"]))).max(axis=1)
+    by_rounding = np.maximum.accumulate(by_rounding)
+    print("they differ by", errors, "and PyTorch's float32 by", by_rounding)
+    exact = 1e-9 * want["losses"][0]
+    assert (errors <= (exact if dtype == "float64" else 10 * by_rounding)).all()
+    if model == "resnet":
+        # In float32 the scores are others by now; a test below has those of one network.
+        if dtype == "float64":
+            np.testing.assert_allclose(got["scores"], want["scores"], rtol=1e-9)
+        assert got["accuracy"] == pytest.approx(want["accuracy"], abs=0.03)
 
 
 def test_a_state_dict_of_pytorch_gives_the_scores_of_pytorch():
@@ -98,8 +124,12 @@ def test_a_state_dict_of_pytorch_gives_the_scores_of_pytorch():
     state = chx.safetensors.load_file(os.path.join(HERE, "torch_resnet.safetensors"))
     tracked = [name for name in state if name.endswith("num_batches_tracked")]
     assert set(state) - set(tracked) == set(case.initial) | set(case.stats)
-    assert {(state[name].dtype.name, state[name].item()) for name in tracked} == {("int64", 40)}
+    assert {(state[name].dtype.name, state[name].item()) for name in tracked} == {
+        ("int64", len(case.batches))
+    }
     model = resnet.ResNet(case.widths, state, state)
-    scores = model(chx.array(case.batches[0][0]), training=False)
-    want = CURVES["resnet"]["float32"][-10:]
-    np.testing.assert_allclose(scores[0].tolist(), want, rtol=1e-4, atol=1e-5)
+    scores = scores_of(model, case.held_out[0])
+    want = CURVES["resnet"]["float32"]
+    np.testing.assert_allclose(scores[0].tolist(), want["scores"], rtol=1e-4, atol=1e-5)
+    accuracy = chx.accuracy(scores, chx.array(case.held_out[1])).item()
+    assert accuracy == pytest.approx(want["accuracy"], abs=1e-6)

@@ -54,16 +54,17 @@ them, and the benchmarks:
 
 
 def table_of_ops(path):
-    """[(group, [(operator, how it runs, is differentiable)])] of the public operators."""
+    """[(group, [(operator, its aliases, how it runs, is differentiable)])] of the public operators."""
     groups = []
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
     for line in lines:
         if line.startswith("## "):
             groups.append((line[3:].strip(), []))
-        entry = re.match(r"\| \[`(\w+)`\]\(#\w+\) \| (\w+)[^|]* \| (yes|no) \|", line)
+        entry = re.match(r"\| \[(`\w+`(?:, `\w+`)*)\]\(#\w+\) \| (\w+)[^|]* \| (yes|no) \|", line)
         if entry:
-            groups[-1][1].append((entry[1], entry[2], entry[3] == "yes"))
+            op, *aliases = re.findall(r"\w+", entry[1])
+            groups[-1][1].append((op, aliases, entry[2], entry[3] == "yes"))
     return groups
 
 
@@ -83,14 +84,14 @@ def public_name(op):
     return f"{modules[0]}.{op}" if modules else op
 
 
-def line_of(op, runs, differentiable):
+def line_of(op, aliases, runs, differentiable):
     rows = [r for r in ROWS if r.op == op]
     once = any(r.grad for r in rows)
     twice = any(r.grad and r.double for r in rows)
     # A composition without inputs counts as differentiable, and has nothing to differentiate.
     others = "by others" if differentiable and any(r.shapes for r in rows) else "–"
     cells = [
-        f"`{public_name(op)}`",
+        ", ".join(f"`{name}`" for name in (public_name(op), *aliases)),
         str(len(rows)),
         "emulated" if runs == "kernel" else "shared",
         "checked" if once else others,
@@ -124,14 +125,14 @@ def report(ops_path, names_path):
     """The text of docs/conformance.md."""
     groups = table_of_ops(ops_path)
     ops = [op for _, entries in groups for op in entries]
-    public = {op for op, _, _ in ops}
+    public = {op for op, _, _, _ in ops}
     double = {r.op for r in ROWS if r.grad and r.double} & public
     lines = [
         HEAD,
         "## Operators\n",
         f"{len(ops)} public operators; {sum(r.op in public for r in ROWS)} of {len(ROWS)} rows are "
         f"theirs.\nThe others are for operators that gradients and methods use.\n"
-        f"{sum(differentiable for _, _, differentiable in ops)} are differentiable, and of "
+        f"{sum(differentiable for *_, differentiable in ops)} are differentiable, and of "
         f"{len(double)} double gradients are checked.",
     ]
     for group, entries in groups:

@@ -62,6 +62,8 @@ def scan(node: Node) -> Any:
 
 def _scan(node: Node, inputs: list[Value]) -> Any:
     body, count = node.attr("body"), node.attr("num_scan_inputs")
+    if not 1 <= count <= len(inputs):
+        raise node.error(f"num_scan_inputs of 1 to {len(inputs)}", count)
     states = inputs[: len(inputs) - count]
     outputs = len(body.outputs) - len(states)
     scans = [to_array(value) for value in inputs[len(states) :]]

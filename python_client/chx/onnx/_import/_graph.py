@@ -208,6 +208,12 @@ def _run_step(step: Step, scope: Scope, context: Context) -> None:
         if step.label in str(error):
             raise
         raise _with_label(error, step.label) from error
+    except (KeyError, AttributeError, ArithmeticError, AssertionError) as error:
+        # Of an attribute that is missing, or has another type or value than the operator's.
+        raise ValueError(
+            f"[{step.op}] expects attributes and inputs as its operator set has them, got what leads "
+            f"to {type(error).__name__}: {error} ({step.label})"
+        ) from error
     results = results if isinstance(results, tuple) else (results,)
     for name, result in zip(step.outputs, results):
         if name:

@@ -12,11 +12,17 @@ from chx._types import is_float
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
+_MOST_OUTS = 2**24  # whose coordinates the client computes
+
 
 def _coordinates(node: Node, n: int, outs: int, scale: float, roi: Any) -> Any:
     """Where the elements of the result are in the input."""
     new = node.version >= 11
     mode = node.attr("coordinate_transformation_mode", "half_pixel" if new else "asymmetric")
+    if not 0 <= outs <= _MOST_OUTS:
+        raise ValueError(
+            f"[Resize] expects {_MOST_OUTS} elements along an axis at most, got {outs}"
+        )
     x = np.arange(outs, dtype=np.float64)
     length = scale * n
     if mode == "asymmetric":

@@ -13,6 +13,8 @@ import chx
 from chx.onnx._import._node import Node
 from chx.onnx._import._registry import operator
 
+_MOST_PLACES = 2**20  # of samples along a dimension, whose coordinates the client computes
+
 
 def _fetch(x: Any, places: Sequence[Any], mode: str, limits: Any) -> Any:
     """Elements of x (N, C, spatial...) at whole places (N, P) in each dimension, as (N, C, P)."""
@@ -167,7 +169,13 @@ def deform_conv(node: Node) -> Any:
 
 def _bin_places(start: float, length: float, bins: int, ratio: int, size: int) -> tuple[Any, Any]:
     """Coordinates of samples along a dimension, and which of them are outside."""
+    if bins < 1 or not np.isfinite(length):
+        raise ValueError(
+            f"[RoiAlign] expects sizes above 0 and finite regions, got {bins}, {length}"
+        )
     count = ratio if ratio > 0 else max(int(np.ceil(length / bins)), 1)
+    if bins * count > _MOST_PLACES:
+        raise ValueError(f"[RoiAlign] expects {_MOST_PLACES} samples at most, got {bins * count}")
     step = length / bins / count
     places = start + (np.arange(bins * count) + 0.5) * step
     outside = (places < -1) | (places > size)

@@ -86,6 +86,8 @@ def split(node: Node) -> Any:
     sizes = node.ints_of("split", 1)
     if sizes is None:
         count = node.attr("num_outputs", len(node.outputs))
+        if not 1 <= count <= max(len(node.outputs), 1):
+            raise node.error(f"num_outputs of 1 to {len(node.outputs)}", count)
         each = -(-x.shape[axis] // count)
         sizes = [max(min(each, x.shape[axis] - i * each), 0) for i in range(count)]
     if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
