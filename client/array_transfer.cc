@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t kSharedBytes = 256 << 10;  // from here on a transfer is worth a mapping
 
+// Whose uploads the calling thread sends ahead.
+thread_local const ArrayTransfer* ahead = nullptr;
+
 // Whether a transfer is worth another try after a barrier, by which a cut stream is taken up and
 // memory that was released before is free.
 bool MayPass(const absl::Status& status) {
@@ -37,6 +40,7 @@ ArrayTransfer::ArrayTransfer(Session* session, Connection* connection, CommandQu
       queue_(*queue),
       memory_(*memory),
       upload_stage_(connection, queue, memory),
+      loader_stage_(UploadStage::OfLoaders(connection, queue, memory)),
       fetch_stage_(connection, queue, memory) {}
 
 // A transfer is a call of its own: while it runs, another thread may close the session.
@@ -64,9 +68,19 @@ absl::StatusOr<ArrayPtr> ArrayTransfer::Upload(absl::string_view data, Dtype dty
   return session_.NewArray(handle, spec);
 }
 
+absl::Status ArrayTransfer::UploadAhead(size_t bytes) {
+  CHX_RETURN_IF_ERROR(queue_.CheckUsable());
+  ahead = this;
+  return UnlessClosed(loader_stage_.Grow(bytes));
+}
+
 absl::StatusOr<Handle> ArrayTransfer::UploadLarge(absl::string_view data, const ArraySpec& spec) {
   const bool by_mapping = connection_.UploadsByMapping();
   if (by_mapping && connection_.SharingDevice().has_value()) {
+    if (ahead == this) {
+      CHX_ASSIGN_OR_RETURN(const Handle handle, loader_stage_.Upload(data, spec));
+      if (handle != 0) return handle;
+    }
     CHX_ASSIGN_OR_RETURN(const Handle handle, upload_stage_.Upload(data, spec));
     if (handle != 0) return handle;
   }
@@ -130,6 +144,7 @@ absl::Status ArrayTransfer::FetchByCall(const ArrayBody& array, char* out, size_
 
 void ArrayTransfer::Drop() {
   upload_stage_.Drop();
+  loader_stage_.Drop();
   fetch_stage_.Drop();
 }
 

@@ -27,6 +27,9 @@ class ArrayTransfer {
   // Copies at the call; `data` may be reused when it returns.
   absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
                                   absl::Span<const int64_t> shape, DeviceId device);
+  // From now on the calling thread's uploads pass through a stage with room for twice so many
+  // bytes: they do not wait for what was called before.
+  absl::Status UploadAhead(size_t bytes);
   // Waits for the elements, in C order.
   absl::Status Fetch(const ArrayBody& array, void* out, size_t bytes);
   // The session is closed: its memory is to be the system's again, whoever still has arrays of it.
@@ -45,6 +48,7 @@ class ArrayTransfer {
   CommandQueue& queue_;
   SharedMemory& memory_;
   UploadStage upload_stage_;
+  UploadStage loader_stage_;
   FetchStage fetch_stage_;
 };
 

@@ -279,6 +279,7 @@ absl::Status Session::Close(bool discard) {
   return closed;
 }
 
+absl::Status Session::UploadAhead(size_t bytes) { return parts_->transfer.UploadAhead(bytes); }
 absl::StatusOr<ArrayPtr> Session::Upload(absl::string_view data, Dtype dtype,
                                          absl::Span<const int64_t> shape, DeviceId device) {
   return parts_->transfer.Upload(data, dtype, shape, device);

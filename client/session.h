@@ -53,6 +53,10 @@ class Session : public RefCounted<Session> {
   // Waits until the operator that made the array has run, and says whether it failed.
   absl::Status Confirm(const ArrayBody& array);
 
+  // For a thread that uploads ahead of what is called: from now on its uploads over a Unix socket
+  // pass through shared memory with room for twice so many bytes, an eighth of the session's at
+  // most, and do not wait for what was called before.
+  absl::Status UploadAhead(size_t bytes);
   // Copies at the call; `data` may be reused when it returns.
   absl::StatusOr<ArrayPtr> Upload(absl::string_view data, Dtype dtype,
                                   absl::Span<const int64_t> shape, DeviceId device);

@@ -12,7 +12,6 @@
 namespace chx {
 namespace {
 
-constexpr uint64_t kShareOfMemory = 32;  // of the session's limit, at most this part
 constexpr size_t kLeastBytes = 512 << 10;
 constexpr int kTriesLater = 64;  // transfers, after memory was refused
 
@@ -25,13 +24,13 @@ void LogFallback(const Connection& connection, const absl::Status& why) {
 }  // namespace
 
 absl::StatusOr<bool> Stage::Open(const Connection& connection, SharedMemory* memory,
-                                 size_t most_bytes) {
+                                 size_t most_bytes, uint64_t share_of_memory) {
   if (handle != 0) return true;
   if (refusals > 0 && refusals++ < kTriesLater) return false;
   refusals = 1;
   const absl::optional<DeviceId> device = connection.SharingDevice();
-  const size_t size =
-      std::min<uint64_t>(most_bytes, RoundDown(connection.session_memory_bytes() / kShareOfMemory));
+  const size_t size = std::min<uint64_t>(
+      most_bytes, RoundDown(connection.session_memory_bytes() / share_of_memory));
   if (!device.has_value() || size < kLeastBytes) return false;
   Handle array = 0;
   absl::StatusOr<MappedBlock> mapped = memory->Allocate(

@@ -23,9 +23,12 @@ struct Stage {
   static constexpr size_t RoundUp(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
   static constexpr size_t RoundDown(size_t bytes) { return bytes / kLine * kLine; }
 
+  static constexpr uint64_t kShareOfMemory = 32;  // of the session's limit, at most this part
+
   // Allocates it, unless that is done. False if there is no memory for it. An error if the wait was
   // interrupted.
-  absl::StatusOr<bool> Open(const Connection& connection, SharedMemory* memory, size_t most_bytes);
+  absl::StatusOr<bool> Open(const Connection& connection, SharedMemory* memory, size_t most_bytes,
+                            uint64_t share_of_memory = kShareOfMemory);
 
   Handle handle = 0;  // 0: not allocated
   MappingPtr mapping;

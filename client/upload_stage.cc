@@ -9,7 +9,6 @@
 namespace chx {
 namespace {
 
-constexpr size_t kMostStaged = 4 << 20;
 constexpr size_t kSentAtOnce = 1 << 20;
 
 }  // namespace
@@ -20,6 +19,32 @@ absl::StatusOr<Handle> UploadStage::Upload(absl::string_view data, const ArraySp
   mutex_.Unlock();
   DropIfUnused();  // if the session was closed meanwhile
   return array;
+}
+
+absl::Status UploadStage::Grow(size_t half_bytes) {
+  mutex_.Lock();
+  absl::Status grown = GrowLocked(half_bytes);
+  mutex_.Unlock();
+  DropIfUnused();
+  return grown;
+}
+
+absl::Status UploadStage::GrowLocked(size_t half_bytes) {
+  const size_t bytes = 2 * Stage::RoundUp(half_bytes);
+  if (bytes <= most_bytes_) return absl::OkStatus();
+  if (stage_.handle != 0) {
+    CHX_RETURN_IF_ERROR(queue_.Synchronize());
+    for (uint64_t& request : requests_) {
+      const uint64_t answered = std::exchange(request, 0);
+      if (answered != 0) CHX_RETURN_IF_ERROR(connection_.WaitFor(answered, true).status());
+    }
+    queue_.Release(stage_.handle, static_cast<int64_t>(stage_.bytes));
+  }
+  stage_ = Stage();
+  half_ = 0;
+  used_ = unsent_ = 0;
+  most_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 void UploadStage::Drop() {
@@ -64,7 +89,8 @@ absl::StatusOr<int64_t> UploadStage::Fill(absl::string_view data) {
 }
 
 absl::StatusOr<Handle> UploadStage::UploadLocked(absl::string_view data, const ArraySpec& spec) {
-  CHX_ASSIGN_OR_RETURN(const bool open, stage_.Open(connection_, &memory_, kMostStaged));
+  CHX_ASSIGN_OR_RETURN(const bool open,
+                       stage_.Open(connection_, &memory_, most_bytes_, share_of_memory_));
   if (!open) return Handle{0};
   half_bytes_ = Stage::RoundDown(stage_.bytes / 2);
   if (Stage::RoundUp(data.size()) > half_bytes_) return UploadInParts(data, spec);

@@ -76,8 +76,10 @@ def prefetch(batches: Iterable[Any], ahead: int = 2, device: DeviceLike = None) 
     The thread takes minibatches from `batches`, so reading and preparing them also goes on beside the
     steps, and ends with the iteration. What `batches` raises, is raised here in its turn.
 
-    Over a Unix socket, an array of up to 2 MB is sent while steps wait to run. For a larger one the thread
-    asks the daemon for memory, and the answer comes after the steps that were called before it.
+    Over a Unix socket, minibatches are sent while steps wait to run: in shared memory with room for twice
+    as many as are ahead, which is the session's until it ends. If that is more than an eighth of its
+    memory, there is less room, and an array that is larger than half of it is sent when the steps that were
+    called before it have run.
 
     Args:
       batches: arrays of NumPy, or tuples, lists and dicts of them.
@@ -109,6 +111,7 @@ def _consume(batches: Iterator[Any], ahead: int, device: Device) -> Iterator[Any
                     return
                 batch = next(batches)
                 with recording.beside_recordings():
+                    device.backend._session._upload_ahead(ahead * _host_bytes(batch))
                     batch = _uploaded(batch, device)
                 ready.put(batch)
         except StopIteration:
@@ -142,3 +145,15 @@ def _uploaded(batch: Any, device: Device) -> Any:
         return creation.array(leaf, device=device)
 
     return map_leaves("prefetch", upload, batch)
+
+
+def _host_bytes(batch: Any) -> int:
+    """Of what is to be uploaded."""
+    sizes = [0]
+
+    def count(leaf: Any) -> None:
+        if not isinstance(leaf, ndarray):
+            sizes.append(np.asarray(leaf).nbytes)
+
+    map_leaves("prefetch", count, batch)
+    return sum(sizes)

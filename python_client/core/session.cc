@@ -114,6 +114,12 @@ PyObject* SessionSynchronize(PyObject* self, PyObject*) {
   return Unlocked(self, [](Session* session) { return session->Synchronize(); });
 }
 
+PyObject* UploadAhead(PyObject* self, PyObject* bytes) {
+  const size_t count = PyLong_AsSize_t(bytes);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return Unlocked(self, [count](Session* session) { return session->UploadAhead(count); });
+}
+
 PyObject* Flush(PyObject* self, PyObject*) {
   return Unlocked(self, [](Session* session) { return session->Flush(true); });
 }
@@ -187,6 +193,7 @@ PyMethodDef session_methods[] = {
     {"_load", SessionLoad, METH_O, nullptr},
     {"_saved", SessionSaved, METH_NOARGS, nullptr},
     {"_forget", SessionForget, METH_O, nullptr},
+    {"_upload_ahead", UploadAhead, METH_O, nullptr},
     {"_note_generator", SessionNoteGenerator, METH_O, nullptr},
     {"_former_generator", SessionFormerGenerator, METH_NOARGS, nullptr},
     {"_discard", Discard, METH_NOARGS, nullptr},
