@@ -208,7 +208,8 @@ class Run:
         Returns:
           The same containers with the copies, which are in no graph.
         """
-        return self._copies(arrays)
+        copies: T = self._copies(arrays)
+        return copies
 
     def pause(self) -> None:
         """Returns when the run stands between two steps, or has ended. It waits for resume()."""

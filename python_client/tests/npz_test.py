@@ -144,6 +144,7 @@ HOSTILE_ENTRIES = {
     "no order": described("<f4", "(2,)", "'yes'"),
     "no dtype": described("spam", "(2,)"),
     "no header": header("spam"),
+    "a key of bytes": header("{b'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"),
     "calls": header("__import__('os').abort()"),
     "deep header": header("(" * 9000),
     "long header": header(" " * 20000),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy.lib.format as npy
 
-from chx._core import ndarray
+from chx._core import DtypeError, ndarray
 from chx._numpy import transfer
 from chx._numpy.mapped import MappedFile
 from chx._types import DeviceLike
@@ -22,7 +22,7 @@ _READ_MAGIC: Any = npy.read_magic  # which have no types
 _READ_HEADER: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _MAX_HEADER = 1 << 16  # bytes; NumPy refuses longer ones before it reads them
 # Of NumPy's, which parses the text of headers by Python's own means, and of shapes.
-_DAMAGED = (ValueError, OverflowError, SyntaxError, tokenize.TokenError, RecursionError)
+_DAMAGED = (ValueError, TypeError, OverflowError, SyntaxError, tokenize.TokenError, RecursionError)
 _LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of what lies before the data
 
 
@@ -50,6 +50,8 @@ def load(archive: Any, device: DeviceLike) -> dict[str, ndarray]:
                 array = _stored(directory, info, ends[info.header_offset], mapped, device)
             if array is None:
                 array = transfer.upload(archive[name], device=device)
+        except DtypeError:  # which is a TypeError
+            raise
         except _DAMAGED as error:
             raise ValueError(f"[load] {name!r}: {error}") from error
         arrays[name] = array
