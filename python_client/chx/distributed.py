@@ -28,7 +28,10 @@ from chx._process_groups import (
     _groups,
 )
 from chx._runtime.connection import connect_default as _connect_default
-from chx._runtime.session import Session as _Session
+from chx._runtime.session import (
+    Session as _Session,
+    finish_before_the_end as _finish_before_the_end,
+)
 
 if _typing.TYPE_CHECKING:
     from chx import _distributed_ops as _operators
@@ -68,6 +71,7 @@ def join(
     session = _connect_default() if session is None else session
     group = ProcessGroup(session, name, rank, size, secret, address)
     _groups.setdefault(session, []).append(group)
+    _finish_before_the_end(session)
     return group
 
 

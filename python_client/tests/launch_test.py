@@ -31,6 +31,15 @@ if sys.argv[1:] == ["wait"]:
     print("waits", flush=True)
     while True:
         chx.distributed.barrier()
+if sys.argv[1:] == ["last"] and group.rank == 1:
+    x = chx.ones((1000, 1000))
+    for _ in range(30):
+        x = chx.tanh(x @ x)
+    chx.distributed.send(chx.mean(x), 0)
+    print("rank 1 of 3: 6.0\\n", end="", flush=True)
+    sys.exit()  # total.item() would wait for all of that
+elif sys.argv[1:] == ["last"] and group.rank == 0:
+    assert float(chx.distributed.recv(chx.zeros(()), 1)) > 0.5
 print(f"rank {group.rank} of {group.size}: {total.item()}\\n", end="", flush=True)
 """
 
@@ -50,6 +59,14 @@ def start(tmp_path, size, *arguments, options=()):
 
 def test_all_ranks_have_run(tmp_path):
     process = start(tmp_path, "3")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert sorted(output.split("\n")) == ["", *(f"rank {i} of 3: 6.0" for i in range(3))]
+
+
+def test_what_is_sent_last_arrives(tmp_path):
+    """The sender's process ends while the daemon still computes it."""
+    process = start(tmp_path, "3", "last")
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert sorted(output.split("\n")) == ["", *(f"rank {i} of 3: 6.0" for i in range(3))]

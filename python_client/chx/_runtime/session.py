@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -344,8 +345,21 @@ def open_beside(session: Session) -> Session:
     return beside
 
 
+# Of ranks: others may wait for what they have sent.
+_finished_before_the_end: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def finish_before_the_end(session: Session) -> None:
+    """A program that ends without an error has all that it called run first."""
+    _finished_before_the_end.add(session)
+
+
 @atexit.register
 def _close_all() -> None:
+    if getattr(sys, "last_type", None) is None:
+        for session in list(_finished_before_the_end & _open_sessions):
+            with contextlib.suppress(Exception):
+                session.synchronize()
     for session in list(_open_sessions):
         with contextlib.suppress(Exception):  # the process ends anyway
             session.close()
