@@ -26,9 +26,18 @@ for shape, order, axis, keepdims in [
     )
 
 
+def are_apart(values, axis):
+    return np.diff(np.sort(values, axis), axis=axis).min() > 0.01
+
+
 def distinct(rng, shape):
-    """Magnitudes that are apart, so that extrema have gradients."""
-    return spread(rng, shape) + rng.uniform(0.1, 0.2, shape)
+    """Magnitudes, and sums of them along each axis, that are apart, so that extrema have gradients."""
+    axes = range(len(shape))
+    while True:
+        x = spread(rng, shape) + rng.uniform(0.1, 0.2, shape)
+        sums = [np.abs(x).sum(axis, keepdims=True) for axis in axes]
+        if all(are_apart(sums[i], j) for i in axes for j in axes if i != j):
+            return x
 
 
 for order in (1, -1, 2, -2, np.inf, -np.inf):
