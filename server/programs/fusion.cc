@@ -250,7 +250,9 @@ class Finder {
         find(*call.kernel.op, call.kernel.inputs, call.kernel.outputs, call.kernel.attrs);
     const TraceTensor& input = call.inputs[0];
     const TraceTensor& output = call.outputs[0];
-    bool fits = folding.parts > 0 && folding.width == 1 && input.object >= 0 && output.object >= 0;
+    // A transposed view of a square array has the shape and the place of the array, too.
+    bool fits = folding.parts > 0 && folding.width == 1 && input.object >= 0 &&
+                output.object >= 0 && IsFlat(call.kernel.inputs[0]);
     bool shares = false;
     for (const TraceCall& other : elementwise) {
       ForEachArray(other, [&](const TraceTensor& traced, const KernelTensor& tensor, bool /*out*/) {

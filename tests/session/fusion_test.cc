@@ -60,6 +60,20 @@ TEST_F(FusionTest, ViewsOfOneArrayAreNotMixedUp) {
   Check(example);
 }
 
+// A square array's transpose has its shape and place, but other strides.
+TEST_F(FusionTest, TheSumOfATransposeGoesByItsOwnStrides) {
+  constexpr int64_t kSide = 300;
+  Example example;
+  example.arguments = {
+      {Dtype::kFloat32, {kSide, kSide}, RandomBytes(Dtype::kFloat32, kSide * kSide)}};
+  example.commands = {Op("add", {A(1), S(1.0)}, {2}), Op("multiply", {A(2), A(1)}, {3}),
+                      Op("transpose", {A(3)}, {4}, {AttrValue()}),
+                      Op("sum", {A(4)}, {5}, {AttrValue(), AttrValue(false), AttrValue()}),
+                      ReleaseOf({2, 3, 4})};
+  example.outputs = {5};
+  Check(example);
+}
+
 // A later array may have the place of one that the run has read: not before all blocks are through.
 TEST_F(FusionTest, ARunsInputsKeepTheirMemoryUntilItsEnd) {
   constexpr int64_t kSize = 40000;
