@@ -6,9 +6,9 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
+#include "server/kernels/float_bits.h"
 #include "server/kernels/host_device.h"
 #include "server/kernels/types.h"
 
@@ -40,11 +40,7 @@ CHX_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter, uint32_t stream = 0) 
 }
 
 // The seed that an array has as a key.
-CHX_HD uint64_t PhiloxSeed(double key) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, &key, sizeof(bits));
-  return bits;
-}
+CHX_HD uint64_t PhiloxSeed(double key) { return BitCast<uint64_t>(key); }
 
 // Elements that one block of 128 bits makes: 2 for float64, 4 for the smaller floats. An array of
 // n elements uses the blocks counter ... counter + (n - 1) / kPerBlock.

@@ -11,9 +11,8 @@ import chainer.links as L
 import chainermn
 import datasets
 import options
-from chainer import training
 from chainer.training import extensions
-from mnist_trainer import MLP
+from mnist_trainer import MLP, begin
 
 
 def shares(args, comm):
@@ -30,12 +29,7 @@ def make_trainer(model, device, comm, args):
         chainer.optimizers.MomentumSGD(lr=args.lr, momentum=0.9), comm
     )
     optimizer.setup(model)
-    batches = chainer.iterators.SerialIterator(train, args.batch_size)
-    test_batches = chainer.iterators.SerialIterator(
-        test, args.batch_size, repeat=False, shuffle=False
-    )
-    updater = training.updaters.StandardUpdater(batches, optimizer, device=device)
-    trainer = training.Trainer(updater, (args.epochs, "epoch"), out=args.out)
+    trainer, test_batches = begin(optimizer, device, train, test, args)
     evaluator = extensions.Evaluator(test_batches, model, device=device)
     trainer.extend(chainermn.create_multi_node_evaluator(evaluator, comm))
     # Rank 0's, as it has further extensions, and one for all others.

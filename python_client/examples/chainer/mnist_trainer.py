@@ -49,15 +49,20 @@ def schedule(trainer, name, epochs):
         trainer.extend(shift, trigger=(1, "iteration"))
 
 
-def make_trainer(model, device, train, test, args):
-    optimizer = chainer.optimizers.MomentumSGD(lr=args.lr, momentum=0.9)
-    optimizer.setup(model)
+def begin(optimizer, device, train, test, args):
+    """A trainer without extensions, and the minibatches to try the model on."""
     batches = chainer.iterators.SerialIterator(train, args.batch_size)
     test_batches = chainer.iterators.SerialIterator(
         test, args.batch_size, repeat=False, shuffle=False
     )
     updater = training.updaters.StandardUpdater(batches, optimizer, device=device)
-    trainer = training.Trainer(updater, (args.epochs, "epoch"), out=args.out)
+    return training.Trainer(updater, (args.epochs, "epoch"), out=args.out), test_batches
+
+
+def make_trainer(model, device, train, test, args):
+    optimizer = chainer.optimizers.MomentumSGD(lr=args.lr, momentum=0.9)
+    optimizer.setup(model)
+    trainer, test_batches = begin(optimizer, device, train, test, args)
     schedule(trainer, args.schedule, args.epochs)
     trainer.extend(extensions.observe_lr())
     trainer.extend(extensions.Evaluator(test_batches, model, device=device))

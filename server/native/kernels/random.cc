@@ -16,10 +16,12 @@ namespace {
 
 // fill(block, out) generates kPhiloxPerBlock elements.
 template <typename T, typename Fill>
-void FillBlocks(const KernelArgs& args, uint64_t seed, uint64_t counter, Fill&& fill) {
+void FillBlocks(const KernelArgs& args, Fill&& fill) {
   constexpr int64_t kPerBlock = kernels::kPhiloxPerBlock<T>;
   const int64_t size = args.out(0).size();
   T* const out = reinterpret_cast<T*>(args.out(0).data);
+  const uint64_t seed = static_cast<uint64_t>(args.attrs[4].AsInt());
+  const uint64_t counter = static_cast<uint64_t>(args.attrs[5].AsInt());
   const int64_t blocks = (size + kPerBlock - 1) / kPerBlock;
   PoolOf(args).ParallelFor(blocks, kGrain / 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -31,20 +33,16 @@ void FillBlocks(const KernelArgs& args, uint64_t seed, uint64_t counter, Fill&& 
   });
 }
 
-uint64_t SeedOf(const KernelArgs& args) { return static_cast<uint64_t>(args.attrs[4].AsInt()); }
-uint64_t CounterOf(const KernelArgs& args) { return static_cast<uint64_t>(args.attrs[5].AsInt()); }
-
 absl::Status RunUniform(const KernelArgs& args) {
   const double low = args.attrs[1].AsFloat();
   const double high = args.attrs[2].AsFloat();
   kernels::VisitFloat(args.out(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    FillBlocks<T>(args, SeedOf(args), CounterOf(args),
-                  [low, high](const kernels::PhiloxBlock& block, T* out) {
-                    for (int lane = 0; lane < kernels::kPhiloxPerBlock<T>; ++lane) {
-                      out[lane] = kernels::PhiloxUniform<T>(block, lane, low, high);
-                    }
-                  });
+    FillBlocks<T>(args, [low, high](const kernels::PhiloxBlock& block, T* out) {
+      for (int lane = 0; lane < kernels::kPhiloxPerBlock<T>; ++lane) {
+        out[lane] = kernels::PhiloxUniform<T>(block, lane, low, high);
+      }
+    });
   });
   return absl::OkStatus();
 }
@@ -54,10 +52,9 @@ absl::Status RunNormal(const KernelArgs& args) {
   const double scale = args.attrs[2].AsFloat();
   kernels::VisitFloat(args.out(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    FillBlocks<T>(args, SeedOf(args), CounterOf(args),
-                  [loc, scale](const kernels::PhiloxBlock& block, T* out) {
-                    kernels::PhiloxNormal<T>(block, loc, scale, out);
-                  });
+    FillBlocks<T>(args, [loc, scale](const kernels::PhiloxBlock& block, T* out) {
+      kernels::PhiloxNormal<T>(block, loc, scale, out);
+    });
   });
   return absl::OkStatus();
 }
