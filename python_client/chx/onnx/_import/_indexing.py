@@ -47,6 +47,8 @@ def gather_nd(node: Node) -> Any:
     x, indices = node.array(0), node.array(1)
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
+    if not 0 <= batch < min(x.ndim, indices.ndim):
+        raise node.error(f"batch_dims from 0 to {min(x.ndim, indices.ndim) - 1}", batch)
     if depth + batch > x.ndim:
         raise node.error(f"indices for at most {x.ndim - batch} dimensions", depth)
     lead = x.shape[:batch]
