@@ -84,8 +84,8 @@ class Turn:
 _MARGIN = 1.0
 
 
-def check_turns(turns, kills=()):
-    """What is wrong with turns, and the last one that is still in the session, or None.
+def check_turns(turns, kills=(), at_end=None):
+    """What is wrong with turns, as a list of texts.
 
     Each turn finds a value, adds to it as long as it has the session, and notes what it was told last.
     The next turn may find more, from calls whose answers were cut off, but never less; and never
@@ -94,6 +94,7 @@ def check_turns(turns, kills=()):
 
     Args:
       kills: (when, when the last snapshot of before was written) of each, in order.
+      at_end: the turn that somebody would have had who looked after all others.
     """
     wrong = []
     kept = []  # the turns that are in the session, by number
@@ -103,6 +104,8 @@ def check_turns(turns, kills=()):
         # One that found its value while the daemon was killed is of either: it tells too little.
         mine = [turn for turn in turns if after < turn.began and turn.found_at < before]
         mine.sort(key=lambda turn: turn.number)
+        if at_end and after < at_end.began < before:
+            mine.append(at_end)
         first_of_epoch = epoch > 0
         for turn in mine:
             if first_of_epoch:
@@ -119,14 +122,15 @@ def check_turns(turns, kills=()):
                 first_of_epoch = False
             elif kept:
                 last = kept[-1]
-                if turn.number == last.number:
+                next_one = turn.number == last.number + 1
+                if turn.number <= last.number:
                     wrong.append(f"two clients had turn {turn.number}: {last} and {turn}")
-                elif turn.number == last.number + 1 and not last.told <= turn.found <= last.called:
+                elif turn.found < last.told or (next_one and turn.found > last.called):
                     wrong.append(f"{turn} follows {last}")
             if turn.told < turn.found:
                 wrong.append(f"{turn} has lost what it had")
             kept.append(turn)
-    return wrong, kept[-1] if kept else None
+    return wrong
 
 
 def _is_certain(turn, kills):

@@ -18,21 +18,21 @@ def wrong(which, kills=KILLS, **changes):
     """What the check says when the turn of that number is another."""
     turns = [*TURNS]
     turns[which - 1] = dataclasses.replace(TURNS[which - 1], **changes)
-    return " ".join(check_turns(turns, kills)[0])
+    return " ".join(check_turns(turns, kills))
 
 
 def test_a_right_history_passes():
-    assert check_turns(TURNS, KILLS) == ([], TURNS[-1])
-    assert check_turns(TURNS[::-1], KILLS) == ([], TURNS[-1])  # of several clients, in any order
-    assert check_turns([]) == ([], None)
+    assert check_turns(TURNS, KILLS) == []
+    assert check_turns(TURNS[::-1], KILLS) == []  # of several clients, in any order
+    assert check_turns([]) == []
     # The second turn was in no snapshot: the next one has its number.
     again = [TURNS[0], TURNS[1], dataclasses.replace(TURNS[2], number=2, found=10)]
-    assert check_turns(again, [(110.0, 104.5)]) == ([], again[-1])
+    assert check_turns(again, [(110.0, 104.5)]) == []
     # Nobody had a turn of the second daemon, whose snapshot is newer.
-    assert check_turns(TURNS, [(108.0, 105.0), (110.0, 109.9)])[0] == []
+    assert check_turns(TURNS, [(108.0, 105.0), (110.0, 109.9)]) == []
     # There was no snapshot at all.
     anew = [*TURNS[:2], dataclasses.replace(TURNS[0], began=111, found_at=111.1, told_at=112)]
-    assert check_turns(anew, [(110.0, 0.0)]) == ([], anew[-1])
+    assert check_turns(anew, [(110.0, 0.0)]) == []
 
 
 def test_each_wrong_one_is_found():
@@ -48,3 +48,21 @@ def test_each_wrong_one_is_found():
     assert "begins with a value" in wrong(3, number=1, found=5, kills=[(110.0, 0.0)])
     # Without the kill, nothing goes back.
     assert "follows" in wrong(3, kills=[])
+
+
+def test_the_end_is_where_the_turns_have_left_it():
+    end = Turn(5, 35, 35, 35, began=120, found_at=121, told_at=121)
+
+    def at_end(kills=KILLS, **changes):
+        return " ".join(check_turns(TURNS, kills, dataclasses.replace(end, **changes)))
+
+    assert at_end() == ""
+    assert "follows" in at_end(found=30)
+    assert "follows" in at_end(found=41)
+    assert "two clients had turn 3" in at_end(number=3)
+    # A daemon killed after all turns had a snapshot from within the last one.
+    killed = [*KILLS, (115.0, 113.5)]
+    assert at_end(killed, found=30, told=30) == ""
+    assert at_end(killed, number=4, found=30, told=30) == ""
+    assert "what was in a snapshot" in at_end(killed, found=29, told=29, number=4)
+    assert "what nobody had written" in at_end(killed, found=41, told=41)

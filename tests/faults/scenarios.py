@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 
+from . import history
 from .proxy import CLEAR, Weather
 from .takers import NAME as TAKERS
 from .world import TOKEN, World, wait_until
@@ -213,14 +214,14 @@ def takeovers(seed, seconds):
         world.restart_for(seconds, world.end_or_kill_daemon, most_pause=1.5)
         if not world.kills:
             world.restart_for(0, world.kill_daemon)
-        last = world.finish_takers(takers, seconds + GRACE)
-        _check_named_lease(world, last)
+        turns = world.finish_takers(takers, seconds + GRACE)
+        _check_named_lease(world, turns)
         _check_end_of_restarts(world)
         world.report(f"takeovers, over {transport}")
 
 
-def _check_named_lease(world, last):
-    """What was saved is there within the lease, as the last turn has left it; then it is gone."""
+def _check_named_lease(world, turns):
+    """What was saved is there within the lease, as the turns have left it; then it is gone."""
 
     def taken_up():
         code = f"""
@@ -238,13 +239,16 @@ def _check_named_lease(world, last):
         *found, left = done.stdout.split()
         return found, float(left)
 
+    began = time.time()
     found, left = taken_up()
-    if last is None:
+    if not turns:
         world.wrong.append("nobody had a turn")
-    elif found[:1] != ["True"] or found[1] == "None":
-        world.wrong.append(f"the named session is gone within its lease: {found} after {last}")
-    elif int(found[1]) == last.number and not last.told <= int(found[2]) <= last.called:
-        world.wrong.append(f"at the end there is {found} after {last}")
+    elif found[0] != "True" or found[1] == "None":
+        world.wrong.append(f"the named session is gone within its lease: {found}")
+    else:
+        turn, value = int(found[1]), int(found[2])
+        at_end = history.Turn(turn + 1, value, value, value, began, left, left)
+        world.wrong += history.check_turns(turns, world.kills, at_end)
     if not wait_until(lambda: not world.daemon.sessions(), NAMED_LEASE + 15):
         world.wrong.append(f"sessions stay: {world.daemon.sessions()}")
     lived = time.time() - left
