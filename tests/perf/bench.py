@@ -7,6 +7,7 @@ cases in turn, so that a busy machine hurts all of them alike.
 """
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -23,6 +24,13 @@ from sides import Side, check_same_results, check_same_runs, check_same_training
 
 # Who has the steps of forward_sides.py.
 FORWARD = ("chx unix", "chx jit", "torch", "new torch", "new compiled torch", "jax")
+# Of each the title, the size, how often the loss is read, and how many are taken.
+STEPS = (
+    ("small, loss every 1", "small", 1, 300),
+    ("small, loss every 100", "small", 100, 300),
+    ("large, loss every 1", "large", 1, 10),
+)
+FORWARD_STEPS = tuple((name, name, 1, 5) for name in forward_sides.SIZES)
 # And whole runs.
 RUN = ("chx jit", "torch", "new torch")
 
@@ -88,18 +96,17 @@ def native_cases(path):
     return json.loads(subprocess.run([path], check=True, capture_output=True).stdout)
 
 
+def step_cases(sides, steps, suffix=""):
+    return {
+        f"step {title}{suffix}: {peer}": functools.partial(side.time, name, n, every)
+        for title, name, every, n in steps
+        for peer, side in sides.items()
+    }
+
+
 def make_cases(unix, sides):
-    cases = {}
-    for name, every, n in (("small", 1, 300), ("small", 100, 300), ("large", 1, 10)):
-        for peer, side in sides.items():
-            cases[f"step {name}, loss every {every}: {peer}"] = (
-                lambda side=side, name=name, n=n, every=every: side.time(name, n, every)
-            )
-    for name in forward_sides.SIZES:
-        for peer in FORWARD:
-            cases[f"step {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(
-                name, 5, 1
-            )
+    cases = step_cases(sides, STEPS)
+    cases |= step_cases({peer: sides[peer] for peer in FORWARD}, FORWARD_STEPS)
     for name in run_sides.SIZES:
         for peer in RUN:
             cases[f"run {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(name, 1, 1)
@@ -121,6 +128,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--unix", required=True)
     parser.add_argument("--tcp", required=True)
+    parser.add_argument("--unix-one-thread", help="of a daemon with --threads=1")
     parser.add_argument("--native", help="the C++ benchmark program")
     parser.add_argument("--new-python", required=True, help="Python with JAX and a newer PyTorch")
     parser.add_argument("--rounds", type=int, default=15)
@@ -141,6 +149,18 @@ def main():
     check_same_results([side for peer, side in sides.items() if peer in FORWARD])
     check_same_runs({peer: sides[peer] for peer in RUN})
     cases = make_cases(chx.connect(args.unix), sides)
+    if args.unix_one_thread:
+        # chx's client waits while the daemon's one thread computes: it may do so on any core.
+        one_thread = {
+            "chx unix": Side(sys.executable, "chx", args.unix_one_thread),
+            "chx jit": Side(sys.executable, "jit", args.unix_one_thread),
+            "torch": Side(sys.executable, "torch", one_core=True),
+            "new torch": Side(args.new_python, "torch", one_core=True),
+            "new compiled torch": Side(args.new_python, "compiled", "torch", one_core=True),
+            "jax": Side(args.new_python, "jax", one_core=True),
+        }
+        check_same_results(list(one_thread.values()))
+        cases |= step_cases(one_thread, (STEPS[2], *FORWARD_STEPS), ", 1 thread")
     times = {name: [] for name in cases}
     for _ in range(args.rounds):
         for name, case in cases.items():

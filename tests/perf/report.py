@@ -157,6 +157,21 @@ def mark(value, target):
     return "" if target is None else ("met" if value <= target else "**missed**")
 
 
+def ratio_lines(median, torch, suffix=""):
+    lines = []
+    for title, case, peer, target in RATIOS:
+        case, peer = (name.replace(":", f"{suffix}:") for name in (case, peer))
+        if case not in median or peer not in median:
+            continue
+        ratio = median[case] / median[peer]
+        aim = "" if target is None else f"≤ {target:.2f}"
+        lines.append(
+            f"| {title.format(torch=torch)} | {short(median[case])} | {short(median[peer])} | {ratio:.2f} | {aim} "
+            f"| {mark(ratio, target)} |"
+        )
+    return lines
+
+
 def table(result):
     median, torch = result["median_seconds"], version_of(result, "torch")
     lines = [
@@ -166,15 +181,14 @@ def table(result):
         "| what | chxd | peer | ratio | aim | |",
         "|---|---|---|---|---|---|",
     ]
-    for title, case, peer, target in RATIOS:
-        if case not in median or peer not in median:
-            continue
-        ratio = median[case] / median[peer]
-        aim = "" if target is None else f"≤ {target:.2f}"
-        lines.append(
-            f"| {title.format(torch=torch)} | {short(median[case])} | {short(median[peer])} | {ratio:.2f} | {aim} "
-            f"| {mark(ratio, target)} |"
-        )
+    lines += ratio_lines(median, torch)
+    if one_thread := ratio_lines(median, torch, ", 1 thread"):
+        lines += [
+            "",
+            "| with one thread | chxd | peer | ratio | aim | |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += one_thread
     lines += ["", *step_table(result)]
     lines += ["", "| per operator | measured | aim | |", "|---|---|---|---|"]
     for case, target in ABSOLUTE:

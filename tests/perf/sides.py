@@ -18,16 +18,24 @@ TOLERANCE = 1e-3  # of how far the parameters moved
 SETTLE_SECONDS = 0.2
 
 
-class Side:
-    """A process that takes training steps: training_step.py by `python`. It sleeps until asked."""
+def _use_last_core():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
-    def __init__(self, python, *side):
+
+class Side:
+    """A process that takes training steps: training_step.py by `python`. It sleeps until asked.
+
+    one_core: it may run on the last core only, and so has one thread.
+    """
+
+    def __init__(self, python, *side, one_core=False):
         script = os.path.join(os.path.dirname(__file__), "training_step.py")
         self._process = subprocess.Popen(
             [python, "-W", "ignore", script, *side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            preexec_fn=_use_last_core if one_core else None,
         )
         self.versions = self._answer()  # of its libraries
         self.counts = {}  # of the last run of each size: commands and round trips of a step
