@@ -6,6 +6,7 @@
 # docs/performance_ops.md. `tools/bench.sh ops sort 10^7`: only what matches; writes nothing.
 # `tools/bench.sh transfers [SIZE...]`: bulk transfers against memcpy; writes nothing.
 # `tools/bench.sh gpt`: a small GPT's steps against PyTorch, time and peak memory; writes nothing.
+# `tools/bench.sh embedding`: SGD over a large table, its rows or the whole, against PyTorch; writes nothing.
 # `tools/bench.sh busy [SESSIONS]`: what others wait beside a thousand busy sessions; writes nothing.
 # `tools/bench.sh observability [--against=CHXD]`: what metrics and logs cost; writes nothing.
 # `tools/bench.sh shared [PROCESSES]`: arrays that processes share; writes nothing.
@@ -36,7 +37,7 @@ make_venv() {
 }
 make_venv "$venv" tools/requirements-bench.txt
 case "${1:-}" in
-  "" | --* | ops | gpt | collectives | dlpack) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
+  "" | --* | ops | gpt | embedding | collectives | dlpack) make_venv "$new_venv" tools/requirements-bench-new.txt --no-deps ;;
 esac
 # Without the CUDA backend, which takes some ten minutes to compile.
 bazel build --config=release //server:chxd //server/gloo:libchxd_gloo.so //python_client \
@@ -70,6 +71,12 @@ case "${1:-}" in
     ;;
 esac
 
+if [ "${1:-}" = embedding ]; then
+  shift
+  PYTHONPATH="$stage" "$new_venv/bin/python" tests/perf/embedding_bench.py "$@"
+  exit
+fi
+
 if [ "${1:-}" = dlpack ]; then
   for each in "$venv" "$new_venv"; do
     CHX_CHXD=.bazel/bin/server/chxd PYTHONPATH="$stage" "$each/bin/python" tests/perf/dlpack_check.py
@@ -87,11 +94,14 @@ coproc DAEMON {
   exec .bazel/bin/server/chxd --listen="unix:$stage/chxd.sock,127.0.0.1:0" --allow-unauthenticated-loopback
 }
 daemon=$DAEMON_PID
-trap 'kill -TERM $daemon 2>/dev/null || true; rm -rf "$stage"' EXIT
+.bazel/bin/server/chxd --threads=1 --listen="unix:$stage/one.sock" --log-level=warning &
+one_thread=$!
+trap 'kill -TERM $daemon $one_thread 2>/dev/null || true; rm -rf "$stage"' EXIT
 read -r _ _ unix tcp <&"${DAEMON[0]}"
 
 export CHX_SERVER="$unix"
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/same_gradients.py
 PYTHONPATH="$stage" "$venv/bin/python" tests/perf/bench.py --unix="$unix" --tcp="$tcp" \
+  --unix-one-thread="unix:$stage/one.sock" \
   --new-python="$new_venv/bin/python" --native=.bazel/bin/tests/perf/native_bench --out=bench.json "$@"
 "$venv/bin/python" tests/perf/report.py bench.json docs/performance.md README.md

@@ -35,9 +35,9 @@ absl::Status EmbeddingRule(InferContext& c) {
 void EmbeddingGradient(GradContext& g) {
   if (!g.needs_grad(1)) return;
   const Shape& table = g.input_spec(1).shape;
-  Value ids = Cast(g.input(0), Dtype::kInt64);
   Value gy = g.output_grad(0);
   if (g.attr(0).has_value()) {
+    const Value ids = Cast(g.input(0), Dtype::kInt64);
     const int64_t rows = table[0];
     const int64_t padding = g.attr(0).AsInt() < 0 ? g.attr(0).AsInt() + rows : g.attr(0).AsInt();
     // As in take, ids count from the end too.
@@ -47,7 +47,8 @@ void EmbeddingGradient(GradContext& g) {
     while (column.size() < gy.ndim()) column.push_back(1);
     gy = Where(Reshape(same, column), 0, gy);
   }
-  g.SetInputGrad(1, g.Apply("take_grad", {gy, ids}, {{"shape", ShapeAttr(table)}, {"axis", 0}}));
+  g.SetInputGrad(
+      1, g.Apply("take_grad", {gy, g.input(0)}, {{"shape", ShapeAttr(table)}, {"axis", 0}}));
 }
 
 // x, mask, value: an array without dimensions or a number.

@@ -36,6 +36,47 @@ absl::Status ListsRule(InferContext& c) {
   return absl::OkStatus();
 }
 
+// params (V, ...), gradients of rows (indices' shape, ...) of their dtype, and indices.
+absl::Status UpdateRowsRule(InferContext& c) {
+  const int length = c.num_inputs() / 3;
+  for (int i = 0; i < length; ++i) {
+    const ArraySpec& param = c.input(i);
+    const ArraySpec& grad = c.input(length + i);
+    const ArraySpec& indices = c.input(2 * length + i);
+    if (!IsFloat(param.dtype) || grad.dtype != param.dtype || !IsInt(indices.dtype)) {
+      return DtypeError("[", c.name(), "] expects float arrays of one dtype and integer indices, ",
+                        "got ", param.ToString(), ", ", grad.ToString(), " and ",
+                        indices.ToString());
+    }
+    bool fits = param.ndim() > 0 && grad.ndim() == indices.ndim() + param.ndim() - 1;
+    fits = fits && (param.shape[0] > 0 || indices.size() == 0);
+    for (int d = 0; fits && d < grad.ndim(); ++d) {
+      const int of_row = d - indices.ndim();
+      fits = grad.shape[d] == (of_row < 0 ? indices.shape[d] : param.shape[1 + of_row]);
+    }
+    if (!fits) {
+      return DimensionError("[", c.name(), "] expects gradients of rows of ",
+                            param.shape.ToString(), " by indices ", indices.shape.ToString(),
+                            ", got ", grad.shape.ToString());
+    }
+    c.CastInput(2 * length + i, Dtype::kInt64);
+  }
+  return absl::OkStatus();
+}
+
+void UpdateRowsCompose(ComposeContext& c) {
+  const int length = c.num_inputs() / 3;
+  std::vector<Value> lists;
+  for (int i = 0; i < length; ++i) lists.push_back(c.input(i));
+  for (int i = 0; i < length; ++i) {
+    Ints shape;
+    for (const int64_t d : c.input(i).shape()) shape.push_back(d);
+    lists.push_back(c.Apply("take_grad", {c.input(length + i), c.input(2 * length + i)},
+                            {{"shape", AttrValue(shape)}, {"axis", 0}}));
+  }
+  c.Apply("sgd_update", lists, {{"lr", c.attr(0)}});
+}
+
 // As x, but not float16, whose squares overflow, nor bfloat16, of which few digits would be left.
 Value Wide(ComposeContext& c, Value x) {
   return IsNarrowFloat(x.dtype()) ? c.Apply("astype", {x}, {{"dtype", Dtype::kFloat32}}) : x;
@@ -107,6 +148,13 @@ OpDef& AddRule(OpRegistry& r, const char* name, const char* doc, std::vector<std
 
 void RegisterOptimizers(OpRegistry& r) {
   AddRule(r, "sgd_update", "params -= lr * grads.", {"params", "grads"}, {"params"}, {{"lr"}});
+  // Plans use it instead of a gradient that nothing else sees (server/programs/row_updates.h).
+  AddRule(r, "sgd_update_rows",
+          "sgd_update, where each gradient is zeros with rows of `grads` added at `indices`.",
+          {"params", "grads", "indices"}, {"params"}, {{"lr"}})
+      .Compose(UpdateRowsRule, UpdateRowsCompose)
+      .NoGradient()
+      .Internal();
   AddRule(r, "momentum_sgd_update", "v = momentum * v - lr * grads; params += v.",
           {"params", "grads", "v"}, {"params", "v"}, {{"lr"}, {"momentum", 0.9}});
   AddRule(r, "corrected_momentum_sgd_update", "v = momentum * v - grads; params += lr * v.",

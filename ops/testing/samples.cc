@@ -146,6 +146,7 @@ std::vector<Sample> ManipulationAndIndexing() {
        {{"axis", -1}, {"reduce", 2}, {"include_self", false}}},
       {"index_add", {F({4, 3}), I({5}), F({4, 5})}, {{"axis", 1}}},
       {"masked_fill", {F({2, 3}), I({4, 1, 3}, Dtype::kBool), F({}, Dtype::kFloat64)}, {}},
+      {"sgd_update_rows", {F({5, 3}), F({2, 3}), I({2})}, {{"lr", 0.5}}},
       {"take_grad", {F({3, 2, 5}), I({2, 5})}, {{"shape", Dims({3, 4})}, {"axis", 1}, {"mode", 0}}},
   };
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "server/kernels/host_device.h"
 
@@ -289,6 +290,16 @@ template <template <typename> class... Rules>
 struct RuleList {
   static constexpr int kSize = sizeof...(Rules);
 };
+
+template <template <typename> class Rule, template <typename> class... Rules>
+constexpr int IndexOfRule(RuleList<Rules...>) {
+  constexpr bool kIsIt[] = {std::is_same_v<Rule<float>, Rules<float>>...};
+  int i = 0;
+  while (!kIsIt[i]) ++i;
+  return i;
+}
+template <template <typename> class Rule, typename List>
+inline constexpr int kRuleIndex = IndexOfRule<Rule>(List());
 
 using UpdateRules = RuleList<Sgd, MomentumSgd, CorrectedMomentumSgd, NesterovAg, AdaGrad, AdaDelta,
                              Adam, AmsGrad, RmsProp, RmsPropGraves, Smorms3, MsVag, WeightDecay,

@@ -18,11 +18,6 @@ bool IsPure(const TraceCall& call, const absl::flat_hash_set<int64_t>& varying) 
          op.AttrIndex("seed") < 0 && !varying.contains(call.operation);
 }
 
-bool IsWhole(const TraceTensor& traced, const KernelTensor& tensor) {
-  return traced.object >= 0 && traced.offset == 0 &&
-         tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
-}
-
 // Whether the call's output is its first input, element by element and bit by bit: x / 1, or the
 // sum (or product, or extremum) of one element, as it comes from a mean and from gradients for one
 // sample.

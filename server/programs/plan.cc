@@ -6,6 +6,7 @@
 #include "ops/error.h"
 #include "server/programs/common_calls.h"
 #include "server/programs/device_fusion.h"
+#include "server/programs/row_updates.h"
 
 namespace chx::server {
 namespace {
@@ -72,6 +73,7 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   const auto temporary = [this](int object) {
     return objects_[object].traced.kind == Kind::kTemporary;
   };
+  UpdateRowsOnly(devices, temporary, &calls_);
   FuseOnDevices(devices, temporary, &calls_);
   MoveResultsLast(devices);
   Fuse(devices);
@@ -90,15 +92,15 @@ Plan::Plan(Trace trace, absl::Span<const Variable* const> arguments, const Devic
   }
 }
 
-// Null: the kernel was left out.
+// None: the kernel was left out. Several: it was split.
 void Plan::FindSlots(absl::Span<const TraceSlot> slots) {
   for (const TraceSlot& slot : slots) {
-    slots_.push_back(nullptr);
+    slots_.emplace_back();
     for (TraceCall& call : calls_) {
       const bool is_it =
           call.operation == slot.operation && slot.attribute < call.kernel.op->attrs.size() &&
           call.kernel.op->attrs.size() == call.kernel.attrs.size() && call.is_operator;
-      if (is_it) slots_.back() = &call.kernel.attrs[slot.attribute];
+      if (is_it) slots_.back().push_back(&call.kernel.attrs[slot.attribute]);
     }
   }
 }

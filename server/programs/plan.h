@@ -172,7 +172,7 @@ class Plan {
   std::vector<int64_t> arena_bytes_;  // by device
   // By device: behind the temporaries, for one kernel after the other.
   std::vector<int64_t> scratch_bytes_;
-  std::vector<AttrValue*> slots_;
+  std::vector<absl::InlinedVector<AttrValue*, 1>> slots_;  // the attributes that have each
   size_t first_write_ = 0;  // the first step that writes what can be seen outside
   bool repeatable_ = true;
   bool drops_checks_ = false;

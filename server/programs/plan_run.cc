@@ -224,7 +224,7 @@ absl::Status Plan::BeginStep(size_t step, const Source& source) const {
 absl::Status Plan::Repeat(Executor& executor, absl::Span<const int64_t> values,
                           const Source* source, Progress* progress) {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i] != nullptr) SetSlot(values[i], slots_[i]);
+    for (AttrValue* attribute : slots_[i]) SetSlot(values[i], attribute);
   }
   Sequences* const sequences = StartSequences(executor, values);
   Beside beside(this, &executor, progress);

@@ -56,8 +56,11 @@ Sequences Plan::Parts(const Devices& devices, bool may_vary, bool with_results) 
   for (size_t i = 0; i < steps_.size(); ++i) {
     const TraceCall& call = calls_[steps_[i].calls.first];
     const PreparedKernel& kernel = call.kernel;
-    const bool varies = std::any_of(slots_.begin(), slots_.end(), [&](const AttrValue* slot) {
-      return slot >= kernel.attrs.begin() && slot < kernel.attrs.end();
+    const auto is_its = [&](const AttrValue* attribute) {
+      return attribute >= kernel.attrs.begin() && attribute < kernel.attrs.end();
+    };
+    const bool varies = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return std::any_of(slot.begin(), slot.end(), is_its);
     });
     bool fits = steps_[i].fused == nullptr && (may_vary || !varies) && !MayFailByValues(kernel) &&
                 devices.at(kernel.device).has_sequences();

@@ -38,6 +38,12 @@ struct TraceTensor {
   int64_t offset = 0;  // of its first element, in bytes
 };
 
+// Whether it is dense, and begins where the object does.
+inline bool IsWhole(const TraceTensor& traced, const KernelTensor& tensor) {
+  return traced.object >= 0 && traced.offset == 0 &&
+         tensor.strides == ContiguousStrides(tensor.shape, ItemSize(tensor.dtype));
+}
+
 struct TraceCall {
   PreparedKernel kernel;
   absl::InlinedVector<TraceTensor, 3> inputs;

@@ -143,6 +143,7 @@ std::map<std::string, Call> StopKernelsTest::Rows() {
   rows["getitem_grad"] = {{{kF, many}}, {Ints{kMany}, IndexBuilder().Ellipsis().Build()}};
   rows["take"] = {{{kF, many}, {kI, many}}, {int64_t{0}, none}};
   rows["take_grad"] = {{{kF, many}, {kI, many}}, {Ints{kMany}, int64_t{0}, none}};
+  rows["sgd_update_rows"] = {{{kF, many}, {kF, many}, {kI, many}}, {0.5}};
   for (const char* op : {"segment_max", "segment_min", "segment_prod"}) {
     rows[op] = {{{kF, many}, {kI, many}}, {kMany}};
   }

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/engine/kernel.h"
 #include "server/kernels/axis.h"
 #include "server/native/runtime/stops.h"
 
@@ -55,6 +57,10 @@ inline absl::Status FirstBadIndex(absl::string_view op, const int64_t* indices, 
   }
   return absl::OkStatus();
 }
+
+// Dense positions in [0, size) from indices in any layout, in C order.
+absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
+                                              kernels::IndexMode mode, int64_t size);
 
 }  // namespace chx::server::native
 

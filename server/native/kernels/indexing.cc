@@ -33,40 +33,6 @@ absl::Status RunGetItemGrad(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
-// Whether all of n positions are in [0, size): the usual case, which needs no copy.
-bool AllInRange(ThreadPool& pool, const int64_t* positions, int64_t n, int64_t size) {
-  std::atomic<bool> all{true};
-  pool.ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-    if (!InBounds(positions + begin, end - begin, size)) {
-      all.store(false, std::memory_order_relaxed);
-    }
-  });
-  return all.load();
-}
-
-// Dense positions in [0, size) from indices in any layout, in C order.
-absl::StatusOr<const int64_t*> ResolveIndices(const KernelArgs& args, const KernelTensor& indices,
-                                              IndexMode mode, int64_t size) {
-  CHX_ASSIGN_OR_RETURN(const KernelTensor given, Contiguous(args, indices, Dtype::kInt64));
-  const int64_t* const in = reinterpret_cast<const int64_t*>(given.data);
-  const bool all = AllInRange(PoolOf(args), in, indices.size(), size);
-  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));  // else not all have been looked at
-  if (all) return in;
-  CHX_ASSIGN_OR_RETURN(const KernelTensor result, NewTensor(args, Dtype::kInt64, indices.shape));
-  int64_t* const out = reinterpret_cast<int64_t*>(result.data);
-  StopWatch watch;
-  for (int64_t i = 0; i < indices.size(); ++i) {
-    if (watch.After(1)) break;
-    int64_t index = in[i];
-    if (!kernels::ResolveIndex(mode, size, &index)) {
-      return kernels::BadIndexError(args.op.name, in[i], size);
-    }
-    out[i] = index;
-  }
-  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
-  return out;
-}
-
 // Copies n rows of a dense array, chosen by position. Rows of one item are moved as such.
 void CopyRows(const char* from, const int64_t* positions, int64_t n, int64_t row_bytes, bool items,
               char* to) {

@@ -1,14 +1,23 @@
 // Kernels of ops/defs/optimizers.cc.
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "server/engine/stop_token.h"
+#include "server/kernels/axis.h"
 #include "server/kernels/update_attrs.h"
+#include "server/native/kernels/index_bounds.h"
 #include "server/native/kernels/register_kernels.h"
+#include "server/native/loops/contiguous.h"
 #include "server/native/loops/loops.h"
 #include "server/native/loops/nest.h"
 #include "server/native/loops/update_loops.h"
 #include "server/native/runtime/device.h"
+#include "server/native/runtime/scratch.h"
+#include "server/native/runtime/stops.h"
 
 namespace chx::server::native {
 namespace {
@@ -39,6 +48,113 @@ absl::Status RunUpdate(const KernelArgs& args) {
   return absl::OkStatus();
 }
 
+// Positions of rows, ordered by the row that they belong to, and for each row where these begin.
+struct RowOrder {
+  const int64_t* positions;
+  const int64_t* begins;  // of each row, and of the one behind the last
+};
+
+// A row's positions stay in their order.
+absl::StatusOr<RowOrder> OrderByRow(const KernelArgs& args, const int64_t* indices, int64_t count,
+                                    int64_t rows) {
+  CHX_ASSIGN_OR_RETURN(const KernelTensor counts, NewTensor(args, Dtype::kInt64, {rows + 1}));
+  CHX_ASSIGN_OR_RETURN(const KernelTensor order, NewTensor(args, Dtype::kInt64, {count}));
+  auto* const begins = reinterpret_cast<int64_t*>(counts.data);
+  auto* const positions = reinterpret_cast<int64_t*>(order.data);
+  FillZero(begins, (rows + 1) * ItemSize(Dtype::kInt64));
+  InPieces(count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++begins[indices[i]];
+  });
+  int64_t sum = 0;
+  InPieces(rows + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) begins[r] = sum += begins[r];  // where its own end
+  });
+  InPieces(count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t from_behind = count - 1 - i;
+      positions[--begins[indices[from_behind]]] = from_behind;
+    }
+  });
+  CHX_RETURN_IF_ERROR(CheckNotStopped(args.op.name));
+  return RowOrder{positions, begins};
+}
+
+// A step of the rows that `order` has positions for, and with `all` of the others by zeros: as with
+// the gradient that take_grad would make of gy, a dense array in the dtype that it adds in.
+void UpdateRows(const KernelArgs& args, UpdateLoop update, const double* attrs, bool all,
+                const KernelTensor& param, const KernelTensor& gy, const RowOrder& order) {
+  using kernels::BinaryArithmeticFns;
+  const Loop add = Loops().arithmetic[kernels::kFnIndex<kernels::Add, BinaryArithmeticFns>]
+                                     [static_cast<int>(gy.dtype)];
+  const Loop round = CastLoop(gy.dtype, param.dtype);
+  const bool rounds = gy.dtype != param.dtype;
+  const int64_t sum_size = ItemSize(gy.dtype);
+  const int64_t item_size = ItemSize(param.dtype);
+  constexpr int64_t kColumns = 512;
+  const int64_t rows = param.shape[0];
+  const int64_t columns = param.size() / rows;
+  const int64_t chunks = (columns + kColumns - 1) / kColumns;
+  const int64_t work = 1 + gy.size() / (rows * chunks) + (all ? std::min(columns, kColumns) : 0);
+  const int64_t grain = std::max<int64_t>(1, kGrain / work);
+  PoolOf(args).ParallelFor(rows * chunks, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) char sum[kColumns * sizeof(double)];
+    alignas(64) char rounded[kColumns * sizeof(double)];
+    StopWatch watch;
+    for (int64_t task = begin; task < end && !watch.After(1); ++task) {
+      const int64_t row = task / chunks;
+      const int64_t first = order.begins[row];
+      const int64_t last = order.begins[row + 1];
+      if (first == last && !all) continue;
+      const int64_t column = task % chunks * kColumns;
+      const int64_t width = std::min(kColumns, columns - column);
+      std::memset(sum, 0, static_cast<size_t>(width * sum_size));
+      for (int64_t i = first; i < last && !watch.After(width); ++i) {
+        char* const from = gy.data + (order.positions[i] * columns + column) * sum_size;
+        char* const data[3] = {sum, sum, from};
+        const int64_t strides[3] = {sum_size, sum_size, sum_size};
+        add(data, strides, width);
+      }
+      char* grad = sum;
+      if (rounds) {
+        grad = rounded;
+        char* const data[2] = {rounded, sum};
+        const int64_t strides[2] = {item_size, sum_size};
+        round(data, strides, width);
+      }
+      char* const lists[2] = {param.data + (row * columns + column) * item_size, grad};
+      update(lists, width, attrs);
+    }
+  });
+}
+
+// All indices are looked at before anything is written.
+template <int kRule>
+absl::Status RunRowUpdate(const KernelArgs& args) {
+  const absl::InlinedVector<double, 8> attrs = kernels::UpdateAttrs(args.attrs);
+  const size_t length = args.inputs.size() / 3;
+  absl::InlinedVector<KernelTensor, 4> grads;
+  absl::InlinedVector<RowOrder, 4> orders;
+  for (size_t k = 0; k < length; ++k) {
+    const KernelTensor& param = args.inputs[k];
+    const KernelTensor& indices = args.inputs[2 * length + k];
+    CHX_ASSIGN_OR_RETURN(const int64_t* const rows,
+                         ResolveIndices(args, indices, kernels::IndexMode::kRaise, param.shape[0]));
+    CHX_ASSIGN_OR_RETURN(orders.emplace_back(),
+                         OrderByRow(args, rows, indices.size(), param.shape[0]));
+    CHX_ASSIGN_OR_RETURN(grads.emplace_back(),
+                         Contiguous(args, args.inputs[length + k], WorkDtype(param.dtype)));
+  }
+  for (size_t k = 0; k < length; ++k) {
+    const KernelTensor& param = args.inputs[k];
+    if (param.size() == 0) continue;
+    // A gradient of zero changes nothing, unless the rate makes NaN or -0 of it.
+    const double rate = param.dtype == Dtype::kFloat64 ? attrs[0] : static_cast<float>(attrs[0]);
+    const bool all = !std::isfinite(rate) || std::signbit(rate);
+    UpdateRows(args, LoopOf(kRule, param.dtype), attrs.data(), all, param, grads[k], orders[k]);
+  }
+  return absl::OkStatus();
+}
+
 template <template <typename> class... Rules, size_t... kIndex>
 void SetAll(KernelTable& table, kernels::RuleList<Rules...>, std::index_sequence<kIndex...>) {
   (table.Set(Rules<float>::kName, RunUpdate<static_cast<int>(kIndex), Rules<float>::kLists>), ...);
@@ -49,6 +165,7 @@ void SetAll(KernelTable& table, kernels::RuleList<Rules...>, std::index_sequence
 void RegisterOptimizers(KernelTable& table) {
   using kernels::UpdateRules;
   SetAll(table, UpdateRules(), std::make_index_sequence<UpdateRules::kSize>());
+  table.Set("sgd_update_rows", RunRowUpdate<kernels::kRuleIndex<kernels::Sgd, UpdateRules>>);
 }
 
 }  // namespace chx::server::native

@@ -3,7 +3,7 @@ from the formulas of the papers as Chainer states them, in float64."""
 
 import numpy as np
 
-from ..table import row
+from ..table import FLOATS, row
 
 SHAPES = [(3, 4), (5,)]
 
@@ -114,6 +114,40 @@ def msvag(p, g, m, v, lr, beta, eta, decay, power):
 
 ADAM = (0.01, 0.9, 0.99, 1e-3, 0.7, 0.02)
 step("sgd_update", [0], lambda p, g, lr: p - lr * g, 0.3, count=2)
+
+
+def rows_twice(chx, table, rates, indices):
+    """Two steps of SGD by rows: the second one is the recording's plan."""
+    table = table.copy().require_grad()
+    optimizer = chx.optimizers.SGD(lr=0.3).setup([table])
+
+    @chx.jit
+    def step():
+        chx.sum(chx.take(table, indices, 0) * rates).backward()
+        optimizer.update()
+        optimizer.cleargrads()
+        return chx.sum(table)
+
+    step()
+    step()
+    return table.as_grad_stopped()
+
+
+def rows_added(table, rates, indices):
+    grad = np.zeros(table.shape)
+    np.add.at(grad, indices, rates.astype(np.float64))
+    return (table - 2 * 0.3 * grad).astype(table.dtype)
+
+
+row(
+    "sgd_update_rows",
+    rows_twice,
+    rows_added,
+    [(5, 3), (8, 3), (8,)],
+    dtypes=[FLOATS, FLOATS, ("int64",)],
+    domain=[(-2, 2), (-2, 2), lambda rng, shape: rng.integers(-5, 5, shape)],
+    same_dtypes=False,
+)
 step("momentum_sgd_update", [0, 2], momentum, 0.3, 0.9, count=3)
 step("corrected_momentum_sgd_update", [0, 2], corrected, 0.3, 0.9, count=3)
 step("nesterov_ag_update", [0, 2], nesterov, 0.3, 0.9, count=3)
