@@ -114,11 +114,30 @@ def msvag(p, g, m, v, lr, beta, eta, decay, power):
 
 ADAM = (0.01, 0.9, 0.99, 1e-3, 0.7, 0.02)
 step("sgd_update", [0], lambda p, g, lr: p - lr * g, 0.3, count=2)
+step("momentum_sgd_update", [0, 2], momentum, 0.3, 0.9, count=3)
+step("corrected_momentum_sgd_update", [0, 2], corrected, 0.3, 0.9, count=3)
+step("nesterov_ag_update", [0, 2], nesterov, 0.3, 0.9, count=3)
+step("ada_grad_update", [0, 2], ada_grad, 0.3, 1e-3, positive=[2], count=3)
+step("ada_delta_update", [0, 2, 3], ada_delta, 0.9, 1e-3, positive=[2, 3], count=4)
+step("adam_update", [0, 2, 3], adam, *ADAM, positive=[3], count=4)
+step("adam_update", [0, 2, 3], adam, *ADAM, 0.007, 0.009, positive=[3], count=4)
+step("amsgrad_update", [0, 2, 3, 4], amsgrad, *ADAM, positive=[3, 4], count=5)
+step("amsgrad_update", [0, 2, 3, 4], amsgrad, *ADAM, 0.007, 0.009, positive=[3, 4], count=5)
+step("rmsprop_update", [0, 2], rmsprop, 0.1, 0.9, 1e-3, positive=[2], count=3)
+step("rmsprop_update", [0, 2], rmsprop, 0.1, 0.9, 1e-3, True, positive=[2], count=3)
+# With this eps no root is of a negative number: n may be below the square of g here.
+step("rmsprop_graves_update", [0, 2, 3, 4], graves, 0.1, 0.9, 0.8, 5.0, positive=[2], count=5)
+step("smorms3_update", [0, 2, 3, 4], smorms3, 0.1, 1e-3, positive=[2, 4], count=5)
+step("msvag_update", [0, 2, 3], msvag, 0.1, 0.9, 0.7, 0.02, 0.81, positive=[3], count=4)
+step("weight_decay", [0], lambda g, p, rate: g + rate * p, 0.3, count=2)
+step("lasso", [0], lambda g, p, rate: g + rate * np.sign(p), 0.3, count=2)
+step("moving_average", [0], lambda a, p, decay: decay * a + (1 - decay) * p, 0.9, count=2)
+step("gradient_hard_clipping", [0], lambda g, low, high: np.clip(g, low, high), -1.0, 0.5, count=1)
 
 
 def rows_twice(chx, table, rates, indices):
     """Two steps of SGD by rows: the second one is the recording's plan."""
-    table = table.copy().require_grad()
+    table, rates = table.as_grad_stopped(copy=True).require_grad(), rates.as_grad_stopped()
     optimizer = chx.optimizers.SGD(lr=0.3).setup([table])
 
     @chx.jit
@@ -148,25 +167,6 @@ row(
     domain=[(-2, 2), (-2, 2), lambda rng, shape: rng.integers(-5, 5, shape)],
     same_dtypes=False,
 )
-step("momentum_sgd_update", [0, 2], momentum, 0.3, 0.9, count=3)
-step("corrected_momentum_sgd_update", [0, 2], corrected, 0.3, 0.9, count=3)
-step("nesterov_ag_update", [0, 2], nesterov, 0.3, 0.9, count=3)
-step("ada_grad_update", [0, 2], ada_grad, 0.3, 1e-3, positive=[2], count=3)
-step("ada_delta_update", [0, 2, 3], ada_delta, 0.9, 1e-3, positive=[2, 3], count=4)
-step("adam_update", [0, 2, 3], adam, *ADAM, positive=[3], count=4)
-step("adam_update", [0, 2, 3], adam, *ADAM, 0.007, 0.009, positive=[3], count=4)
-step("amsgrad_update", [0, 2, 3, 4], amsgrad, *ADAM, positive=[3, 4], count=5)
-step("amsgrad_update", [0, 2, 3, 4], amsgrad, *ADAM, 0.007, 0.009, positive=[3, 4], count=5)
-step("rmsprop_update", [0, 2], rmsprop, 0.1, 0.9, 1e-3, positive=[2], count=3)
-step("rmsprop_update", [0, 2], rmsprop, 0.1, 0.9, 1e-3, True, positive=[2], count=3)
-# With this eps no root is of a negative number: n may be below the square of g here.
-step("rmsprop_graves_update", [0, 2, 3, 4], graves, 0.1, 0.9, 0.8, 5.0, positive=[2], count=5)
-step("smorms3_update", [0, 2, 3, 4], smorms3, 0.1, 1e-3, positive=[2, 4], count=5)
-step("msvag_update", [0, 2, 3], msvag, 0.1, 0.9, 0.7, 0.02, 0.81, positive=[3], count=4)
-step("weight_decay", [0], lambda g, p, rate: g + rate * p, 0.3, count=2)
-step("lasso", [0], lambda g, p, rate: g + rate * np.sign(p), 0.3, count=2)
-step("moving_average", [0], lambda a, p, decay: decay * a + (1 - decay) * p, 0.9, count=2)
-step("gradient_hard_clipping", [0], lambda g, low, high: np.clip(g, low, high), -1.0, 0.5, count=1)
 
 
 def lars(g, p, threshold, decay, eps):
