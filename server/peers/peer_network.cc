@@ -30,6 +30,8 @@ constexpr size_t kMaxGreeting = 256;
 constexpr std::chrono::seconds kPatience(5);
 // And daemons, for all groups that meet here.
 constexpr size_t kMaxThreads = 4096;
+// That look for silent daemons at once: as many of these are found at least, if there are so many.
+constexpr size_t kLookers = 8;
 
 absl::Status DaemonEnds() { return MakeError(ErrorKind::kConnection, "the daemon ends"); }
 
@@ -109,6 +111,89 @@ absl::StatusOr<OwnedFd> PeerNetwork::PlainEnd(OwnedFd socket, EncryptedLinks::Si
                                               const Proved& proved) const {
   if (encryption_ == nullptr) return socket;
   return encryption_->Encrypt(std::move(socket), side, proved.connection_key);
+}
+
+// Shared by who wants to know and by threads that may still wait for a name when it is over.
+struct PeerNetwork::Look {
+  std::vector<std::string> addresses;
+  std::chrono::milliseconds patience;  // with each
+  Deadline last;                       // nobody is asked for the first time after that
+  Mutex mutex;
+  CondVar changed;
+  size_t threads ABSL_GUARDED_BY(mutex) = 0;
+  size_t next ABSL_GUARDED_BY(mutex) = 0;
+  std::vector<size_t> silent ABSL_GUARDED_BY(mutex);
+};
+
+// What comes at all, if only the end of the connection, is an answer: a crowd may be there.
+bool PeerNetwork::IsSilent(const std::string& address, Deadline deadline) {
+  int refused = 0;
+  const absl::StatusOr<OwnedFd> socket =
+      ConnectTo(address, deadline, stop_reading_.get(), &refused);
+  if (!socket.ok()) {
+    return refused == ETIMEDOUT || refused == ECONNREFUSED || refused == EHOSTUNREACH;
+  }
+  absl::Status status;
+  bool unheard = false;
+  UnlessStopped(socket->get(), [&] {
+    status = IntroduceTo(socket->get(), {}, options_.encrypted, options_.secret, deadline, &unheard)
+                 .status();
+  });
+  return KindOf(status) == ErrorKind::kTimeout;
+}
+
+void PeerNetwork::LookAround(Look* look) {
+  while (true) {
+    size_t position = 0;
+    {
+      const MutexLock lock(&look->mutex);
+      if (look->next == look->addresses.size() || std::chrono::steady_clock::now() >= look->last) {
+        break;
+      }
+      position = look->next++;
+    }
+    if (!IsSilent(look->addresses[position], std::chrono::steady_clock::now() + look->patience)) {
+      continue;
+    }
+    const MutexLock lock(&look->mutex);
+    look->silent.push_back(position);
+  }
+  const MutexLock lock(&look->mutex);
+  --look->threads;
+  look->changed.notify_all();
+}
+
+std::vector<size_t> PeerNetwork::FindSilent(const std::vector<std::string>& addresses,
+                                            std::chrono::milliseconds patience) {
+  const auto look = std::make_shared<Look>();
+  look->addresses = addresses;
+  look->patience = patience;
+  look->last = std::chrono::steady_clock::now() + patience;
+  for (size_t i = 0; i < std::min(kLookers, addresses.size()); ++i) {
+    const MutexLock lock(&mutex_);
+    if (stopped_ || threads_ >= kMaxThreads) break;
+    const MutexLock look_lock(&look->mutex);
+    try {
+      std::thread([this, look] {
+        LookAround(look.get());
+        const MutexLock end(&mutex_);
+        --threads_;
+        changed_.notify_all();
+      }).detach();
+    } catch (const std::system_error&) {
+      break;  // those that there are look
+    }
+    ++threads_;
+    ++look->threads;
+  }
+  const Deadline until = look->last + patience;
+  const MutexLock lock(&look->mutex);
+  while (look->threads > 0) {
+    if (look->changed.wait_until(look->mutex, until) == std::cv_status::timeout) break;
+  }
+  std::vector<size_t> silent = look->silent;
+  std::sort(silent.begin(), silent.end());
+  return silent;
 }
 
 void PeerNetwork::ExpectGroup(const GroupNumber& group, const std::string& key, Take take) {

@@ -2,6 +2,8 @@
 #ifndef CHX_SERVER_PEERS_PEER_NETWORK_H_
 #define CHX_SERVER_PEERS_PEER_NETWORK_H_
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,6 +47,11 @@ class PeerNetwork {
   // One of a group with that key.
   absl::StatusOr<OwnedFd> ConnectInGroup(const std::string& address, const PeerPurpose& purpose,
                                          const std::string& key, Deadline deadline);
+  // Of these daemons, by position, those that do not answer: that are not there, or say nothing to
+  // who connects, as they are stopped. Of many that are silent some. Within twice the patience,
+  // also where names are not found; at once if all answer.
+  std::vector<size_t> FindSilent(const std::vector<std::string>& addresses,
+                                 std::chrono::milliseconds patience);
   // From now on until ForgetGroup connections of the group are let in, each position once.
   void ExpectGroup(const GroupNumber& group, const std::string& key, Take take);
   // `take` is not called any more.
@@ -61,6 +68,7 @@ class PeerNetwork {
     Take take;
     std::vector<int> come;
   };
+  struct Look;  // for silent daemons
 
   explicit PeerNetwork(PeerOptions options, Serve serve)
       : options_(std::move(options)),
@@ -69,6 +77,9 @@ class PeerNetwork {
   absl::Status Listen();
   void Accept();
   void Attend(OwnedFd socket);
+  // One thread's part.
+  void LookAround(Look* look);
+  bool IsSilent(const std::string& address, Deadline deadline);
   // Lets the other side in: the socket is then that for what is not encrypted.
   absl::StatusOr<PeerPurpose> Greet(OwnedFd* socket);
   // Calls fn() with the socket among those that Stop shuts down, unless it has.

@@ -180,6 +180,61 @@ TEST_F(PeerNetworkTest, ItsEndWaitsForNobodyElse) {
   hangs_up.join();
 }
 
+std::string AddressOf(int port) { return "127.0.0.1:" + std::to_string(port); }
+
+TEST_F(PeerNetworkTest, SilentIsWhoSaysNothing) {
+  const auto friendly = NewNetwork("secret");
+  const auto other_secret = NewNetwork("secret2");
+  const auto plain = NewNetwork("secret", false);
+  int curt_port = 0;
+  const auto curt = ListenAt("127.0.0.1:0", &curt_port);
+  std::thread hangs_up([&] {
+    int accepted = -1;
+    while (accepted < 0) accepted = accept(curt->get(), nullptr, nullptr);
+    const OwnedFd closed(accepted);
+  });
+  int silent_port = 0;
+  const auto silent = ListenAt("127.0.0.1:0", &silent_port);  // as a daemon that is stopped
+  int port = 0;
+  EXPECT_TRUE(ListenAt("127.0.0.1:0", &port).ok());  // and there is nobody any more
+  const std::vector<std::string> others = {friendly->address(), other_secret->address(),
+                                           plain->address(), AddressOf(curt_port), "no address"};
+  EXPECT_EQ(network_->FindSilent(others, milliseconds(20000)), std::vector<size_t>());
+  hangs_up.join();
+  EXPECT_EQ(network_->FindSilent({AddressOf(silent_port), friendly->address(), AddressOf(port)},
+                                 milliseconds(1000)),
+            std::vector<size_t>({0, 2}));
+  EXPECT_EQ(network_->FindSilent({}, milliseconds(20000)), std::vector<size_t>());
+}
+
+// Nobody is taken for silent as others are, nor waits for all of these.
+TEST_F(PeerNetworkTest, AmongManyThatAreSilentSomeAreFound) {
+  const auto friendly = NewNetwork("secret");
+  int silent_port = 0;
+  const auto silent = ListenAt("127.0.0.1:0", &silent_port);
+  std::vector<std::string> others(40, AddressOf(silent_port));
+  for (size_t i = 0; i < others.size(); i += 2) others[i] = friendly->address();
+  const Deadline began = In(milliseconds(0));
+  const std::vector<size_t> found = network_->FindSilent(others, milliseconds(1000));
+  EXPECT_LT(In(milliseconds(0)) - began, milliseconds(3000));
+  EXPECT_GE(found.size(), 8U);
+  for (const size_t i : found) EXPECT_EQ(i % 2, 1U) << i;
+}
+
+TEST_F(PeerNetworkTest, ItsEndEndsALookForSilence) {
+  int silent_port = 0;
+  const auto silent = ListenAt("127.0.0.1:0", &silent_port);
+  auto found = std::async(std::launch::async, [&] {
+    return network_->FindSilent({AddressOf(silent_port)}, milliseconds(60000));
+  });
+  std::this_thread::sleep_for(milliseconds(300));
+  network_->Stop();
+  EXPECT_EQ(found.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(found.get(), std::vector<size_t>());
+  EXPECT_EQ(network_->FindSilent({AddressOf(silent_port)}, milliseconds(60000)),
+            std::vector<size_t>());
+}
+
 TEST_F(PeerNetworkTest, AGroupsConnectionNeedsItsKey) {
   std::promise<std::pair<int, bool>> come;
   int calls = 0;

@@ -83,7 +83,9 @@ absl::StatusOr<OwnedFd> ListenAt(const std::string& address, int* port) {
   return listener;
 }
 
-absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline, int stop) {
+absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline, int stop,
+                                  int* refused) {
+  if (refused != nullptr) *refused = 0;
   CHX_ASSIGN_OR_RETURN(const AddressList list, Resolve(address, false));
   int error = 0;
   for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
@@ -96,6 +98,7 @@ absl::StatusOr<OwnedFd> ConnectTo(const std::string& address, Deadline deadline,
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     return fd;
   }
+  if (refused != nullptr) *refused = error;
   return ConnectionError(address, std::strerror(error));
 }
 
