@@ -124,15 +124,22 @@ void MemoryEngine::WaitForRanks(int rank, const CollectiveCall& call, const Meet
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
+  bool late = false;
+  std::string silent;  // perhaps those that have not come wait for these
   while (!meeting.over && !meeting.work.has_value()) {
     // Who exchanges comes back by itself, at its own deadline or when the group is broken.
     if (meeting.exchanging && (!WaitIsStopped() || !broken_.empty())) {
       changed_.wait(mutex_);
     } else if (WaitIsStopped()) {
       BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+    } else if (late) {
+      BreakNow(!silent.empty()
+                   ? silent
+                   : absl::StrCat(Absent(meeting), " did not come to ", call.op.name, " within ",
+                                  absl::FormatDuration(absl::FromChrono(timeout_))));
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      BreakNow(absl::StrCat(Absent(meeting), " did not come to ", call.op.name, " within ",
-                            absl::FormatDuration(absl::FromChrono(timeout_))));
+      silent = SilentPeers();
+      late = true;
     } else {
       changed_.wait_until(mutex_, deadline);
     }

@@ -38,10 +38,12 @@ class MemoryEngine final : public CollectiveEngine {
   // A part of a group. What breaks it here is told to `link`, which tells what breaks it elsewhere.
   // At the end `keep` gets an exchange with messages that other daemons have not received yet.
   using Keep = std::function<void(std::unique_ptr<PeerExchange>)>;
+  // Says which ranks do not answer, as their daemons do not: "" if all do. Within a few seconds.
+  using FindSilent = std::function<std::string()>;
   // `by_devices`: all ranks' devices may exchange arrays by themselves.
   MemoryEngine(std::string name, std::chrono::milliseconds timeout,
                std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link, Keep keep,
-               bool by_devices);
+               FindSilent find_silent, bool by_devices);
   ~MemoryEngine() override;
 
   absl::Status Run(int rank, const CollectiveCall& call, HostKernels kernels) override;
@@ -101,8 +103,11 @@ class MemoryEngine final : public CollectiveEngine {
 
   absl::Status BrokenError(const CollectiveCall& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakNow(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // With `why`, unless another daemon says at once what has happened to it.
-  void BreakForPeers(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With what there is to say, unless another daemon says at once what has happened to it.
+  void BreakForPeers(const PeerOutcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As FindSilent, without the lock meanwhile. Where daemons wait for each other it is those that
+  // do not answer at all who keep the others waiting. "": there is no other daemon.
+  std::string SilentPeers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whoever waits for other daemons looks again.
   void InterruptExchanges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of this daemon's ranks, those that have not come.
@@ -115,6 +120,7 @@ class MemoryEngine final : public CollectiveEngine {
   std::unique_ptr<PeerExchange> peers_;  // null: all ranks are here
   const std::shared_ptr<MemberLink> link_;
   const Keep keep_;
+  const FindSilent find_silent_;
   DeviceExchange devices_;
   std::atomic<bool> by_devices_{true};  // false: no rank comes with arrays on devices any more
   Mutex mutex_;

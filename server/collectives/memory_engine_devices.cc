@@ -13,8 +13,11 @@ PeerOutcome MemoryEngine::ExchangeByDevices(int rank, const CollectiveCall& call
     const MutexLock lock(&mutex_);
     if (!interrupted_ && WaitIsStopped()) BreakNow(exchanger_stopped_);
     if (!interrupted_ && std::chrono::steady_clock::now() >= deadline) {
-      BreakNow(absl::StrCat("the ranks' devices did not finish ", call.op.name, " within ",
-                            absl::FormatDuration(absl::FromChrono(timeout_))));
+      const std::string silent = SilentPeers();
+      BreakNow(!silent.empty()
+                   ? silent
+                   : absl::StrCat("the ranks' devices did not finish ", call.op.name, " within ",
+                                  absl::FormatDuration(absl::FromChrono(timeout_))));
     }
     return interrupted_ ? BrokenError(call) : absl::OkStatus();
   };
@@ -30,6 +33,7 @@ PeerOutcome MemoryEngine::ExchangeByDevices(int rank, const CollectiveCall& call
     const bool others = KindOf(place.status()) == ErrorKind::kContext;
     outcome.broken = absl::StrCat(others ? "" : absl::StrCat("rank ", rank, " has failed: "),
                                   place.status().message());
+    outcome.unanswered = others;
   } else if (*place != ArrayPlace::kDevices) {
     outcome.place = *place;
   }

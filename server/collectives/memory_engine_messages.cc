@@ -36,6 +36,8 @@ absl::StatusOr<MemoryEngine::Message> MemoryEngine::Take(int rank, const Collect
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   const WaitScope others_compute;
   const MutexLock lock(&mutex_);
+  bool late = false;
+  std::string silent;  // perhaps the other rank waits for these
   while (true) {
     const auto found = messages_.find(channel);
     if (found != messages_.end()) {
@@ -47,9 +49,14 @@ absl::StatusOr<MemoryEngine::Message> MemoryEngine::Take(int rank, const Collect
     if (!broken_.empty()) return BrokenError(call);
     if (WaitIsStopped()) {
       BreakNow(absl::StrCat("rank ", rank, " was stopped in ", call.op.name));
+    } else if (late) {
+      BreakNow(!silent.empty()
+                   ? silent
+                   : absl::StrCat("rank ", std::get<0>(channel), " did not send to rank ", rank,
+                                  " within ", absl::FormatDuration(absl::FromChrono(timeout_))));
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      BreakNow(absl::StrCat("rank ", std::get<0>(channel), " did not send to rank ", rank,
-                            " within ", absl::FormatDuration(absl::FromChrono(timeout_))));
+      silent = SilentPeers();
+      late = true;
     } else {
       changed_.wait_until(mutex_, deadline);
     }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/error.h"
 #include "server/collectives/memory_engine.h"
+#include "server/engine/stop_token.h"
 
 namespace chx::server {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::chrono::milliseconds kPatienceForLeftovers(1000);
 
 MemoryEngine::MemoryEngine(std::string name, std::chrono::milliseconds timeout,
                            std::unique_ptr<PeerExchange> peers, std::shared_ptr<MemberLink> link,
-                           Keep keep, bool by_devices)
+                           Keep keep, FindSilent find_silent, bool by_devices)
     : name_(std::move(name)),
       size_(peers->layout().num_ranks()),
       num_local_(static_cast<int>(peers->layout().local_ranks().size())),
@@ -26,6 +27,7 @@ MemoryEngine::MemoryEngine(std::string name, std::chrono::milliseconds timeout,
       peers_(std::move(peers)),
       link_(std::move(link)),
       keep_(std::move(keep)),
+      find_silent_(std::move(find_silent)),
       devices_(name_),
       by_devices_(by_devices) {}
 
@@ -43,12 +45,26 @@ void MemoryEngine::BreakElsewhere(const std::string& why, int64_t finished) {
   changed_.notify_all();
 }
 
-void MemoryEngine::BreakForPeers(const std::string& why) {
+std::string MemoryEngine::SilentPeers() {
+  if (find_silent_ == nullptr) return "";
+  mutex_.Unlock();
+  std::string silent;
+  {
+    const WaitScope others_compute;
+    silent = find_silent_();
+  }
+  mutex_.Lock();
+  return silent;
+}
+
+void MemoryEngine::BreakForPeers(const PeerOutcome& outcome) {
   const auto deadline = std::chrono::steady_clock::now() + kPatienceForReason;
   while (broken_.empty()) {
     if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
   }
-  BreakNow(why);
+  std::string silent;
+  if (broken_.empty() && outcome.unanswered) silent = SilentPeers();
+  BreakNow(silent.empty() ? outcome.broken : silent);
 }
 
 void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels kernels,
@@ -69,7 +85,7 @@ void MemoryEngine::Exchange(int rank, const CollectiveCall& call, HostKernels ke
   meeting->through_host = !meeting->broken && outcome.place != ArrayPlace::kHost;
   if (outcome.place == ArrayPlace::kAlwaysHost) by_devices_ = false;
   if (meeting->broken) {
-    BreakForPeers(outcome.broken);
+    BreakForPeers(outcome);
   } else {
     ++finished_;
   }
@@ -82,10 +98,11 @@ absl::Status MemoryEngine::SendToPeer(int rank, const CollectiveCall& call, Memo
     const MutexLock lock(&mutex_);
     if (!broken_.empty()) return BrokenError(call);
   }
-  const std::string why = peers_->Send(rank, call, std::move(charge));
-  if (why.empty()) return absl::OkStatus();
+  PeerOutcome outcome;
+  outcome.broken = peers_->Send(rank, call, std::move(charge));
+  if (outcome.broken.empty()) return absl::OkStatus();
   const MutexLock lock(&mutex_);
-  BreakForPeers(why);
+  BreakForPeers(outcome);
   return BrokenError(call);
 }
 
@@ -114,7 +131,7 @@ absl::Status MemoryEngine::ReceiveFromPeer(int rank, const CollectiveCall& call,
   const MutexLock lock(&mutex_);
   receiving_.erase(std::find(receiving_.begin(), receiving_.end(), receiving.get()));
   if (outcome.broken.empty()) return outcome.failed;
-  BreakForPeers(outcome.broken);
+  BreakForPeers(outcome);
   return BrokenError(call);
 }
 

@@ -142,7 +142,7 @@ PeerOutcome PeerExchange::Disagree(const CollectiveCall& own, int rank,
   said.copy(text.text, kTextBytes - 1);
   std::vector<Text> texts;
   std::string why = Gather(own.op.name, text, &texts);
-  if (!why.empty()) return {absl::OkStatus(), std::move(why), {}};
+  if (!why.empty()) return PeerOutcome::Unanswered(std::move(why));
   for (size_t daemon = 0; daemon < headers.size(); ++daemon) {
     const uint32_t kind = headers[daemon].failure_kind;
     if (kind == 0) continue;
@@ -180,7 +180,7 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   }
   std::vector<CallHeader> headers;
   std::string why = TellCall(own, header, &headers);
-  if (!why.empty()) return {absl::OkStatus(), std::move(why), {}};
+  if (!why.empty()) return PeerOutcome::Unanswered(std::move(why));
   const ArrayPlace place = PlaceOfAll(headers);
   const bool agree = std::all_of(headers.begin(), headers.end(), [&](const CallHeader& other) {
     return other.failure_kind == 0 && other.SameCall(header) &&
@@ -193,7 +193,7 @@ PeerOutcome PeerExchange::Run(const std::vector<const CollectiveCall*>& calls,
   if (!work->kernel_failed().ok()) {
     why = absl::StrCat("rank ", rank, " has failed: ", work->kernel_failed().message());
   } else if (!why.empty()) {
-    why = CutIn(own.op.name, why);
+    return PeerOutcome::Unanswered(CutIn(own.op.name, why));
   }
   return {absl::OkStatus(), std::move(why), {}};
 }

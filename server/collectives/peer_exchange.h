@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -28,6 +29,13 @@ struct PeerOutcome {
   // Unless that is kHost nothing has been exchanged yet. kDevices: all ranks' arrays are there;
   // else they pass through the host, this time or always.
   ArrayPlace place = ArrayPlace::kHost;
+  // Broken, as others did not come in time or a connection was cut: by those that `broken` names,
+  // or by what these wait for themselves.
+  bool unanswered = false;
+
+  static PeerOutcome Unanswered(std::string why) {
+    return {absl::OkStatus(), std::move(why), ArrayPlace::kHost, true};
+  }
 };
 
 // Thread-safe.

@@ -151,10 +151,10 @@ PeerOutcome PeerExchange::Receive(const CollectiveCall& call, Patience patience,
                                   Receiving* receiving) {
   std::string why;
   if (!receiving->Wait(patience, &why)) {
-    if (!why.empty()) return {absl::OkStatus(), CutIn(call.op.name, why)};
-    return {absl::OkStatus(),
-            absl::StrCat("rank ", receiving->from_.peer, " did not send to rank ", receiving->rank_,
-                         " within ", absl::FormatDuration(absl::FromChrono(timeout_)))};
+    if (!why.empty()) return PeerOutcome::Unanswered(CutIn(call.op.name, why));
+    return PeerOutcome::Unanswered(
+        absl::StrCat("rank ", receiving->from_.peer, " did not send to rank ", receiving->rank_,
+                     " within ", absl::FormatDuration(absl::FromChrono(timeout_))));
   }
   MessageHeader& header = *receiving->header_;
   header.text[MessageHeader::kTextBytes - 1] = '\0';
@@ -201,7 +201,7 @@ PeerOutcome PeerExchange::TakeElements(const CollectiveCall& call, const Message
     receiving->Begin(mesh_->Receive(layout_.daemon_of[peer], receiving->slot_ + 1, place, bytes));
     std::string why;
     if (receiving->Wait(patience, &why)) continue;
-    return {absl::OkStatus(), CutIn(call.op.name, why)};
+    return PeerOutcome::Unanswered(CutIn(call.op.name, why));
   }
   return {std::move(wrong), ""};
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "ops/error.h"
+#include "server/collectives/silent_daemons.h"
 #include "server/engine/stop_token.h"
 
 namespace chx::server {
@@ -315,11 +316,16 @@ absl::StatusOr<std::shared_ptr<MemoryEngine>> RemoteGroups::Build(
   descriptors.reserve(sockets.size());
   for (OwnedFd& socket : sockets) descriptors.push_back(socket.Release());
   CHX_ASSIGN_OR_RETURN(std::unique_ptr<Mesh> mesh, make_mesh_(layout.self, descriptors));
+  MemoryEngine::FindSilent find_silent =
+      [silent = std::make_shared<const SilentDaemons>(&network_, formed, layout.self)] {
+        return silent->Name();
+      };
   auto exchange =
       std::make_unique<PeerExchange>(name, std::move(layout), std::move(mesh), timeout_);
   return std::make_shared<MemoryEngine>(
       name, timeout_, std::move(exchange), link,
-      [this](std::unique_ptr<PeerExchange> kept) { Keep(std::move(kept)); }, by_devices_);
+      [this](std::unique_ptr<PeerExchange> kept) { Keep(std::move(kept)); }, std::move(find_silent),
+      by_devices_);
 }
 
 void RemoteGroups::Keep(std::unique_ptr<PeerExchange> exchange) {
