@@ -65,8 +65,8 @@ std::string PeerWork::Settle() {
   for (const Arrival& arrival : arrivals_) {
     std::string why;
     if (!arrival.transfer->Wait(timeout_, &why)) {
-      if (failed.empty()) failed = why.empty() ? "it was interrupted" : why;
-      continue;
+      failed = why.empty() ? "it was interrupted" : why;
+      break;  // others may be waited for in vain, each for as long
     }
     for (char* copy : arrival.copies) std::memcpy(copy, arrival.data, arrival.bytes);
   }
