@@ -30,7 +30,9 @@ STEPS = (
     ("small, loss every 100", "small", 100, 300),
     ("large, loss every 1", "large", 1, 10),
 )
-FORWARD_STEPS = tuple((name, name, 1, 5) for name in forward_sides.SIZES)
+FORWARD_STEPS = tuple((name, name, 1, 5) for name in forward_sides.names_of("jax"))
+# Who has single operators.
+ADDITIONS = ("chx unix", "torch", "new torch")
 # And whole runs.
 RUN = ("chx jit", "torch", "new torch")
 
@@ -107,6 +109,8 @@ def step_cases(sides, steps, suffix=""):
 def make_cases(unix, sides):
     cases = step_cases(sides, STEPS)
     cases |= step_cases({peer: sides[peer] for peer in FORWARD}, FORWARD_STEPS)
+    one_by_one = (("additions", "additions", 1, 20),)
+    cases |= step_cases({peer: sides[peer] for peer in ADDITIONS}, one_by_one)
     for name in run_sides.SIZES:
         for peer in RUN:
             cases[f"run {name}: {peer}"] = lambda side=sides[peer], name=name: side.time(name, 1, 1)

@@ -1,4 +1,5 @@
-"""Functions of large arrays by the sides that take training steps: what fusing operators is worth.
+"""Functions by the sides that take training steps: of large arrays, for what fusing operators is worth,
+and of one element, for what an operator costs.
 
 As in training_sides.py, make() gives step(n, every) and values(), the result as a NumPy array.
 """
@@ -7,9 +8,20 @@ import types
 
 import numpy as np
 
-SIZES = {"elementwise": (10**7,), "norm": (4096, 1024), "attention": (4, 256, 256)}
+SIZES = {
+    "elementwise": (10**7,),
+    "norm": (4096, 1024),
+    "attention": (4, 256, 256),
+    "additions": (1,),
+}
+ADDITIONS = 1000
 HEADS = 8
 PEERS = ("chx", "jit", "torch", "compiled", "jax")
+
+
+def names_of(side):
+    """Of those of SIZES, what the side has: a compiler would take long for so many additions."""
+    return [name for name in SIZES if name != "additions" or side not in ("compiled", "jax")]
 
 
 def elementwise(lib, x):
@@ -27,6 +39,14 @@ def attention(lib, x):
     batch, time, width = x.shape
     q, k, v = ((x @ w).reshape(batch, time, HEADS, width // HEADS) for w in lib.weights[:3])
     return lib.attention(q, k, v).reshape(batch, time, width) @ lib.weights[3]
+
+
+def additions(lib, x):
+    """Operators one by one: each takes the result of the one before."""
+    y = x
+    for _ in range(ADDITIONS):
+        y = y + x
+    return y
 
 
 def _weights(asarray):
@@ -66,7 +86,7 @@ def _jax_functions(jax):
 
 def make(side, session, name):
     """Of one of SIZES; `session`: chx's."""
-    function = {"elementwise": elementwise, "norm": norm, "attention": attention}[name]
+    function = {f.__name__: f for f in (elementwise, norm, attention, additions)}[name]
     values = np.random.default_rng(0).standard_normal(SIZES[name], dtype=np.float32)
     if side in ("chx", "jit"):
         import chx

@@ -113,6 +113,12 @@ RATIOS = [
         None,
     ),
     (
+        "1,000 additions of one element, one by one, against PyTorch {torch}",
+        "step additions: chx unix",
+        "step additions: torch",
+        0.1,
+    ),
+    (
         "scalar read against a raw gRPC stream",
         "scalar read: chx unix, C++",
         "scalar read: raw gRPC stream",

@@ -78,7 +78,9 @@ def main(side, where=None):
     make, counts, session = make_side(side, where)
     made = {name: make(*size) for name, size in SIZES.items()}
     if side in forward_sides.PEERS:
-        made |= {name: forward_sides.make(side, session, name) for name in forward_sides.SIZES}
+        made |= {
+            name: forward_sides.make(side, session, name) for name in forward_sides.names_of(side)
+        }
     for step, _ in made.values():
         step(WARM_UP, 1)
     if side in run_sides.PEERS:
