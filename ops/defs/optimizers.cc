@@ -67,6 +67,7 @@ absl::Status UpdateRowsRule(InferContext& c) {
 void UpdateRowsCompose(ComposeContext& c) {
   const int length = c.num_inputs() / 3;
   std::vector<Value> lists;
+  lists.reserve(2 * static_cast<size_t>(length));
   for (int i = 0; i < length; ++i) lists.push_back(c.input(i));
   for (int i = 0; i < length; ++i) {
     Ints shape;
