@@ -144,8 +144,8 @@ int64_t ScratchOf(const PreparedKernel& update) {
   for (size_t k = 0; k < length; ++k) {
     const int64_t count = update.inputs[2 * length + k].size();
     const int64_t item = std::max<int64_t>(4, ItemSize(update.inputs[k].dtype));
-    bytes += 8 * (update.inputs[k].shape[0] + 1 + 3 * count) +
-             item * update.inputs[length + k].size() + 5 * kRoom;
+    bytes += 8 * (update.inputs[k].shape[0] + 1 + 6 * count) +
+             item * update.inputs[length + k].size() + 7 * kRoom;
   }
   return bytes;
 }

@@ -32,6 +32,29 @@ TEST_F(ListsTest, AllPlacesAreWritten) {
   EXPECT_THAT(Fetch(3), ElementsAre(1, 1));
 }
 
+// Internal, but a client may name it. Rows have gradients in any order, several times, or none.
+TEST_F(ListsTest, RowsAreUpdated) {
+  const auto update = [this](Handle at, const std::vector<float>& rows, double lr) {
+    Upload(at, rows, {3});
+    Run({Op("astype", {A(at)}, {at + 1}, {Dtype::kInt64}),
+         Op("sgd_update_rows", {A(6), A(7), A(at + 1)}, {}, {AttrValue(lr)})});
+  };
+  Upload(6, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {5, 2});
+  Upload(7, {1, 2, 3, 4, 5, 6}, {3, 2});
+  const size_t before = output_.errors.size();
+  update(10, {4, 1, -1}, 1.0);
+  EXPECT_THAT(Fetch(6), ElementsAre(0, 1, -1, -1, 4, 5, 6, 7, 2, 1));
+  update(20, {4, 1, -1}, -1.0);
+  EXPECT_THAT(Fetch(6), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_EQ(output_.errors.size(), before) << LastError();
+  for (const float bad : {5.0F, -6.0F}) {
+    update(bad > 0 ? 30 : 40, {0, bad, 1}, 1.0);
+    EXPECT_THAT(LastError(), HasSubstr("sgd_update_rows"));
+    EXPECT_THAT(Fetch(6), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  }
+  EXPECT_EQ(output_.errors.size(), before + 2);
+}
+
 TEST_F(ListsTest, AnyNumberOfOperandsIsAnError) {
   for (int count = 0; count < 6; ++count) {
     for (int bad = -1; bad < count; ++bad) {
