@@ -174,3 +174,26 @@ def test_integers_out_of_range():
 def test_errors_come_out_of_the_call(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("exponent", [1, 2, 1.0, 2.0])
+def test_first_and_second_powers_are_exact(dtype, exponent):
+    """As products, also of special values, in any layout, and where fused."""
+    special = [0.0, -0.0, -1.5, np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny]
+    a = np.resize(np.array(special + [1 / 3, -7e-4], dtype), (40, 501))
+    with np.errstate(over="ignore", under="ignore"):
+        want = a * a if exponent == 2 else a
+    x = chx.array(a)
+    power = chx.jit(lambda x: x**exponent)
+    power(x)
+    for y in (x**exponent, chx.power(x, exponent), power(x)):
+        assert y.dtype == a.dtype
+        np.testing.assert_array_equal(chx.to_numpy(y), want)
+        signs = np.signbit(chx.to_numpy(y)) == np.signbit(want)
+        assert np.all(signs | np.isnan(want))
+    np.testing.assert_array_equal(chx.to_numpy(x[::-2, ::3] ** exponent), want[::-2, ::3])
+    gradient = chx.grad([x.require_grad() ** exponent], [x])[0]
+    with np.errstate(over="ignore"):
+        want = 2 * a if exponent == 2 else np.ones_like(a)
+    np.testing.assert_array_equal(chx.to_numpy(gradient), want)

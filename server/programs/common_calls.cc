@@ -18,9 +18,9 @@ bool IsPure(const TraceCall& call, const absl::flat_hash_set<int64_t>& varying) 
          op.AttrIndex("seed") < 0 && !varying.contains(call.operation);
 }
 
-// Whether the call's output is its first input, element by element and bit by bit: x / 1, or the
-// sum (or product, or extremum) of one element, as it comes from a mean and from gradients for one
-// sample.
+// Whether the call's output is its first input, element by element and bit by bit: x / 1, x ** 1,
+// or the sum (or product, or extremum) of one element, as it comes from a mean and from gradients
+// for one sample.
 bool GivesInput(const TraceCall& call) {
   const PreparedKernel& kernel = call.kernel;
   if (kernel.inputs.empty() || kernel.outputs.size() != 1) return false;
@@ -29,7 +29,7 @@ bool GivesInput(const TraceCall& call) {
   if (x.dtype != y.dtype || x.size() != y.size()) return false;
   if (!IsWhole(call.inputs[0], x) || !IsWhole(call.outputs[0], y)) return false;
   const std::string& op = kernel.op->name;
-  if (op == "divide" || op == "multiply") {
+  if (op == "divide" || op == "multiply" || op == "power") {
     const KernelTensor& by = kernel.inputs[1];
     return by.is_scalar && by.scalar.AsDouble() == 1 && IsFloat(x.dtype);
   }

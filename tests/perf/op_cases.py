@@ -61,6 +61,8 @@ def elementwise():
                     getattr(chx, name),
                     theirs,
                 )
+        square = lambda x: x**2  # noqa: E731
+        yield Case("elementwise", "x ** 2", label(n), lambda n=n: [normal(n)], square, square)
         for name in ("gelu", "silu", "mish", "hardswish", "softplus"):
             yield Case(
                 "elementwise",
