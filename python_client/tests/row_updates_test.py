@@ -8,13 +8,6 @@ import pytest
 ROWS, COLUMNS = 37, 600  # more columns than a thread takes at once
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def table(rng, dtype):
     values = rng.standard_normal((ROWS, COLUMNS)).astype("float32")
     values[0] = -0.0

@@ -30,36 +30,35 @@ PREFIX = """
         hear()
 """
 
-# Exchanges 48 MB after 48 MB in one collective each: between them there is hardly any time.
+# One exchange after the other.
+REPEAT = """
+    def exchange(rounds):
+        while rounds != 0:
+            {exchange}
+            rounds -= 1
+    exchange(1)
+    say("works")
+    try_to(lambda: exchange(-1))
+"""
+
+# Of 48 MB in one collective each: between them there is hardly any time.
 EXCHANGES = (
     PREFIX
     + """
     large = [chx.full((2000000,), float(group.rank + 1))] * 6
     sums = {size} * ({size} + 1) / 2
-    def exchange(rounds):
-        while rounds != 0:
-            assert [float(y[-1]) for y in d.all_reduce(large)] == [sums] * 6
-            rounds -= 1
-    exchange(1)
-    say("works")
-    try_to(lambda: exchange(-1))
 """
+    + REPEAT.format(exchange="assert [float(y[-1]) for y in d.all_reduce(large)] == [sums] * 6")
 )
 
-# One collective after the other, of 24 MB, which may be any.
+# Of 24 MB, by any collective.
 ANY = (
     PREFIX
     + """
     rank = group.rank
     x = chx.ones((3, 2000000))
-    def exchange(rounds):
-        while rounds != 0:
-            float(chx.sum({call}))
-            rounds -= 1
-    exchange(1)
-    say("works")
-    try_to(lambda: exchange(-1))
 """
+    + REPEAT.format(exchange="float(chx.sum({call}))")
 )
 
 # Rank 2 is of the daemon that stops. Rank 1 waits for it, and rank 0 for rank 1, for longer.
